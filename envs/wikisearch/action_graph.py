@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import OracleLimitError
-from creditflow.envs.wikisearch.evidence import Reader, evidence_bits, num_evidence
-from creditflow.envs.wikisearch.protocol.escaping import searchable
 from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.render import searchable
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.rules import Reader, evidence_bits, num_evidence
 
 __all__ = ["UNREACHABLE", "ActionGraph", "Plan"]
 

@@ -30,15 +30,14 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.text.frame import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, rendered
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.evidence import UNKNOWN, num_evidence
 from creditflow.envs.wikisearch.grading.grade import Grader, Judge
-from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
+from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle, StateReader
 from creditflow.envs.wikisearch.protocol.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.render import count_tokens, render_notice, render_result
+from creditflow.envs.wikisearch.render import count_tokens
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.site import site_options
-from creditflow.envs.wikisearch.rules import Budget, Episode, StateReader, check_call
+from creditflow.envs.wikisearch.rules import UNKNOWN, Budget, Episode, check_call, num_evidence
 from creditflow.envs.wikisearch.snapshot import LastResult, State, read_state, write_state
 from creditflow.envs.wikisearch.tasks import open_library
 
@@ -175,13 +174,25 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         if action.tool != "answer" and used_up:
             reason = f"no {action.tool} any more: {used_up}; give your answer"
         elif action.tool == "visit":
-            self._step.opened = self.episode.open_pages(self.library, action)
+            self._step.opened = self._open_pages(action)
             unknown = [name for name, page in zip(action.items, self._step.opened, strict=True) if page is None]
             if unknown:
                 reason = f"no page is called {unknown[0][:80]!r}; visit a title or id from the results"
         if reason:
             self._reject(reason)
         return reason
+
+    def _open_pages(self, call: Call) -> list[tuple[Passage, ...] | None]:
+        """The passages that a visit returns; of pages that a server cannot open, those that this episode has seen.
+
+        Raises:
+            ServiceError: the engine cannot answer.
+        """
+        opened = self.library.visit(call.items, call.goal or self.episode.question.text)
+        if self.library.local is not None:
+            return opened
+        seen = self.episode.seen_pages(call.items)
+        return [page if page is not None else passages for page, passages in zip(opened, seen, strict=True)]
 
     def _apply(self, action: Call) -> Outcome:
         episode = self.episode
@@ -210,7 +221,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def _show(self, result: LastResult, groups: Sequence[Sequence[Passage]]) -> None:
         self.episode.last_result = result
-        self._content = render_result(self.dialect, result, self.budget.shown(groups))
+        write = self.dialect.results if result.tool == "search" else self.dialect.pages
+        self._content = write(result.items, self.budget.shown(groups))
 
     def _used_up(self) -> str:
         return self.budget.used_up(self.episode.calls, self.episode.tokens)
@@ -218,7 +230,10 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     def _notice(self) -> str:
         if self.episode.answer is not None:
             return ""
-        return render_notice(self.dialect, self._used_up(), self.max_steps - self.elapsed_steps == 1)
+        if used_up := self._used_up():
+            return self.dialect.limit(f"{used_up}; only an answer is possible now.")
+        last_turn = self.max_steps - self.elapsed_steps == 1
+        return self.dialect.limit("this is the last turn; an answer is due now.") if last_turn else ""
 
     # -- methods that the base class calls ----------------------------------------------------------------------------
     def _invalid_action_reward(self) -> float:

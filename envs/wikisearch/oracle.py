@@ -9,39 +9,68 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.action_graph import UNREACHABLE, ActionGraph, Plan
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.evidence import Reader, num_evidence
-from creditflow.envs.wikisearch.grading.grade import Grade
+from creditflow.envs.wikisearch.grading.grade import Grade, Grader
 from creditflow.envs.wikisearch.protocol.dialects import Dialect
-from creditflow.envs.wikisearch.protocol.escaping import searchable
 from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.render import searchable
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.rules import Budget, Reader, evidence_bits, num_evidence
 from creditflow.envs.wikisearch.snapshot import State, read_state
+from creditflow.envs.wikisearch.tasks import Library
 
-__all__ = ["EvidenceOracle", "HopOracle", "StateFacts"]
+__all__ = ["EvidenceOracle", "HopOracle", "StateReader"]
 
 PLANS: Final = 64
 
 
-class StateFacts(Protocol):
-    """Facts about a state that the oracle gets from the environment."""
+class StateReader:
+    """Facts about snapshots that the oracle needs.
+
+    Args:
+        library: the corpus.
+        budget: limits of an episode.
+        grader: grades answers.
+    """
+
+    def __init__(self, library: Library, budget: Budget, grader: Grader) -> None:
+        self._library, self._budget, self._grader = library, budget, grader
+
+    def passages(self, state: State) -> dict[str, Passage]:
+        """The passages that a state has seen, by id, in order.
+
+        Raises:
+            DataError: the state is about another corpus.
+        """
+        corpus, digest = state.question.corpus, self._library.digest
+        if corpus and digest and corpus != digest:
+            raise DataError(f"the snapshot is about the corpus {corpus}, this environment has {digest}")
+        by_id = {passage.id: passage for passage in state.documents}
+        missing = [name for name in state.evidence if name not in by_id]
+        by_id |= {passage.id: passage for passage in self._library.retriever.fetch(missing)}
+        return {name: by_id[name] for name in state.evidence}
 
     def seen_bits(self, state: State) -> int:
-        """Pieces of evidence seen, as bits."""
-        ...
+        """Pieces of golden evidence that a state has seen, as bits."""
+        bits = 0
+        for passage in self.passages(state).values():
+            bits |= evidence_bits(state.question, passage)
+        return bits
 
     def calls_left(self, state: State) -> float:
-        """Tool calls still allowed."""
-        ...
+        """Tool calls still allowed in a state."""
+        return self._budget.calls_left(state.calls, state.tokens)
 
     def grade(self, state: State) -> Grade:
-        """The grade of the answer given."""
-        ...
+        """The grade of a state's answer."""
+        return self._grader.grade(state.question, state.answer or "")
 
 
 class _Oracle:
@@ -49,7 +78,7 @@ class _Oracle:
 
     exact = False
 
-    def __init__(self, facts: StateFacts, dialect: Dialect) -> None:
+    def __init__(self, facts: StateReader, dialect: Dialect) -> None:
         self._facts, self._dialect = facts, dialect
 
     def _calls(self, state: State) -> tuple[float, list[Call]]:
@@ -116,7 +145,7 @@ class EvidenceOracle(_Oracle):
 
     exact = True
 
-    def __init__(self, facts: StateFacts, dialect: Dialect, graph: ActionGraph, reader: Reader) -> None:
+    def __init__(self, facts: StateReader, dialect: Dialect, graph: ActionGraph, reader: Reader) -> None:
         super().__init__(facts, dialect)
         self._graph, self._reader = graph, reader
         self._plans: OrderedDict[str, _Planned] = OrderedDict()

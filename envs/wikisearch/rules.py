@@ -1,26 +1,33 @@
-"""The rules of an episode: what a call may contain, what it adds to the evidence, and when the budgets are used up."""
+"""The rules of an episode: what a call may contain, what it adds to the evidence, and when the budgets are used up.
+
+The listed calls are those of a *grounded* agent: it searches for the question or for names it has read, opens pages it
+has seen, and gives the golden answer only once it has seen all the evidence. Any other call is admissible too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.text.entity_matching import Lexicon, normalized_phrase
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.evidence import Reader, evidence_bits, listed_calls, num_evidence
-from creditflow.envs.wikisearch.grading.grade import Grade, Grader
-from creditflow.envs.wikisearch.protocol.escaping import one_line
+from creditflow.envs.wikisearch.grading.grade import Grade
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.render import clip
+from creditflow.envs.wikisearch.render import clip, one_line, searchable
 from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.snapshot import LastResult, State
-from creditflow.envs.wikisearch.tasks import Library
+from creditflow.envs.wikisearch.snapshot import LastResult
 
-__all__ = ["Budget", "Episode", "StateReader", "check_call"]
+__all__ = [
+    "UNKNOWN", "Budget", "Episode", "Reader", "check_call", "evidence_bits", "listed_calls", "num_evidence",
+    "question_lexicon", "title_lexicon",
+]  # fmt: skip
 
 MAX_QUERY: Final = 2_000  # characters of a query, a page name or an answer
 MAX_ITEMS: Final = 16  # queries or pages in one call
+UNKNOWN: Final = "unknown"  # the answer of an agent that gives up
+WRONG_CHOICES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,92 @@ def check_call(call: Call) -> tuple[Call | None, str]:
     return Call(call.tool, items, one_line(call.goal)), ""
 
 
+def num_evidence(question: Question) -> int:
+    """The number of pieces of evidence: the golden passages; without any, one: any passage that contains an answer."""
+    return max(1, len(question.supporting))
+
+
+def evidence_bits(question: Question, passage: Passage) -> int:
+    """The pieces of evidence that a passage is, as bits; none for an entry of a result list.
+
+    Golden passages are named by id, page or title.
+    """
+    if passage.url:
+        return 0
+    if not question.supporting:
+        return int(any(normalized_phrase(answer, passage.text) for answer in question.answers))
+    names = (passage.id, passage.page, passage.title)
+    return sum(1 << j for j, name in enumerate(question.supporting) if name in names)
+
+
+class Reader:
+    """Finds names in passages; each passage is searched once.
+
+    Args:
+        lexicon: the names, in all their written forms.
+    """
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self._read: dict[str, tuple[str, ...]] = {}
+
+    def names(self, passage: Passage) -> tuple[str, ...]:
+        """Names in a passage, its title included, in order."""
+        entities = self._read.get(passage.id)
+        if entities is None:
+            entities = self.lexicon.mentions(passage.contents)
+            if len(self._read) >= 200_000:
+                self._read.clear()
+            self._read[passage.id] = entities
+        return entities
+
+    def names_in_question(self, question: Question) -> tuple[str, ...]:
+        """Names in a question."""
+        return self.lexicon.mentions(question.text)
+
+
+def title_lexicon(passages: Iterable[Passage]) -> Lexicon:
+    """A lexicon of page titles, each also without a final part in brackets."""
+    forms: dict[str, str] = {}
+    for passage in passages:
+        title = one_line(passage.title)
+        forms.setdefault(title, title)
+        plain = title.rpartition(" (")[0] if title.endswith(")") else ""
+        if plain:
+            forms.setdefault(plain, plain)
+    return Lexicon(forms)
+
+
+def question_lexicon(question: Question) -> Lexicon:
+    """A lexicon of one question's entities, for corpora whose titles cannot be listed."""
+    forms = {form: form for entity in question.entities for form in (entity.name, *entity.aliases)}
+    return Lexicon(forms | {name: name for name in question.supporting})
+
+
+def listed_calls(
+    question: Question, known: Iterable[str], pages: Sequence[str], complete: bool, tools: bool
+) -> list[Call]:
+    """The listed calls.
+
+    Args:
+        question: the task.
+        known: names read in passages or the question.
+        pages: names of the pages whose visits are listed.
+        complete: whether all evidence was seen.
+        tools: whether tools may still be called.
+    """
+    names = set(known)
+    calls = []
+    if tools:
+        queries = {searchable(form) for form in names} | {searchable(question.text)}
+        calls += [Call("search", (query,)) for query in sorted(queries - {""})]
+        calls += [Call("visit", (page,)) for page in pages]
+    golden = {answer.casefold() for answer in question.answers}
+    wrong = [form for form in sorted(names) if form.casefold() not in golden and form not in question.text]
+    choices = [UNKNOWN, *wrong[:WRONG_CHOICES], *(question.answers[:1] if complete else ())]
+    return calls + [Call("answer", (choice,)) for choice in dict.fromkeys(choices)]
+
+
 class Episode:
     """What one episode has read, used and answered.
 
@@ -146,18 +239,6 @@ class Episode:
         """The listed calls; without ``tools`` only answers."""
         return listed_calls(self.question, self.names, tuple(self.pages), self.complete, tools)
 
-    def open_pages(self, library: Library, call: Call) -> list[tuple[Passage, ...] | None]:
-        """The passages that a visit returns; of pages that a server cannot open, those that this episode has seen.
-
-        Raises:
-            ServiceError: the engine cannot answer.
-        """
-        opened = library.visit(call.items, call.goal or self.question.text)
-        if library.local is not None:
-            return opened
-        seen = self.seen_pages(call.items)
-        return [page if page is not None else passages for page, passages in zip(opened, seen, strict=True)]
-
     def seen_pages(self, names: Sequence[str]) -> list[tuple[Passage, ...] | None]:
         """For each page name the passages of it that this episode has seen; None for none.
 
@@ -165,45 +246,3 @@ class Episode:
         """
         seen = self.evidence.values()
         return [tuple(p for p in seen if name in (p.id, p.page, p.title)) or None for name in names]
-
-
-class StateReader:
-    """Facts about snapshots that the oracle needs.
-
-    Args:
-        library: the corpus.
-        budget: limits of an episode.
-        grader: grades answers.
-    """
-
-    def __init__(self, library: Library, budget: Budget, grader: Grader) -> None:
-        self._library, self._budget, self._grader = library, budget, grader
-
-    def passages(self, state: State) -> dict[str, Passage]:
-        """The passages that a state has seen, by id, in order.
-
-        Raises:
-            DataError: the state is about another corpus.
-        """
-        corpus, digest = state.question.corpus, self._library.digest
-        if corpus and digest and corpus != digest:
-            raise DataError(f"the snapshot is about the corpus {corpus}, this environment has {digest}")
-        by_id = {passage.id: passage for passage in state.documents}
-        missing = [name for name in state.evidence if name not in by_id]
-        by_id |= {passage.id: passage for passage in self._library.retriever.fetch(missing)}
-        return {name: by_id[name] for name in state.evidence}
-
-    def seen_bits(self, state: State) -> int:
-        """Pieces of golden evidence that a state has seen, as bits."""
-        bits = 0
-        for passage in self.passages(state).values():
-            bits |= evidence_bits(state.question, passage)
-        return bits
-
-    def calls_left(self, state: State) -> float:
-        """Tool calls still allowed in a state."""
-        return self._budget.calls_left(state.calls, state.tokens)
-
-    def grade(self, state: State) -> Grade:
-        """The grade of a state's answer."""
-        return self._grader.grade(state.question, state.answer or "")

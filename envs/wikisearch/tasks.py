@@ -13,15 +13,14 @@ from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, sho
 from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
-from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
 from creditflow.envs.wikisearch.question_files import file_rows, question_over
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.retrieval.base import Passage, Retriever
-from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage, Retriever
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.site import SiteOptions, open_site
+from creditflow.envs.wikisearch.rules import Reader, question_lexicon, title_lexicon
 from creditflow.envs.wikisearch.slices import SLICES, find_questions
 from creditflow.envs.wikisearch.world.ask import build_question
 from creditflow.envs.wikisearch.world.encyclopedia import (

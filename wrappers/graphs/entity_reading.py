@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.envs.wikisearch.protocol.dialects import quoted_query
-from creditflow.envs.wikisearch.protocol.escaping import escape_protocol_tags, one_line
 from creditflow.envs.wikisearch.protocol.turn_format import is_tagged, tagged_thought
+from creditflow.envs.wikisearch.render import escape_protocol_tags, one_line
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.records.trajectory import Turn
 

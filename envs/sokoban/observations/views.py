@@ -20,7 +20,7 @@ from creditflow.envs.sokoban.render import Film, Painter
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, grid
 from creditflow.envs.spaces import TextSpace
 
-__all__ = ["OBS_KEYS", "OBS_MODES", "View", "checked_shape", "make_view"]
+__all__ = ["OBS_KEYS", "OBS_MODES", "View", "checked_shape", "make_view", "planes"]
 
 OBS_KEYS: Final = ("text", "grid", "planes", "rgb")
 OBS_MODES: Final = (*OBS_KEYS, "dict")
@@ -30,6 +30,14 @@ _PLANES[0, [WALL]] = 1
 _PLANES[1, [TARGET, BOX_ON_TARGET, PLAYER_ON_TARGET]] = 1
 _PLANES[2, [BOX, BOX_ON_TARGET]] = 1
 _PLANES[3, [PLAYER, PLAYER_ON_TARGET]] = 1
+
+
+def planes(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return uint8 (…, 4, rows, columns) of 0 and 1 (walls, targets, boxes, player) from codes (…, rows, columns)."""
+    channels = np.empty((*codes.shape[:-2], 4, *codes.shape[-2:]), dtype=np.uint8)
+    for number, table in enumerate(_PLANES):
+        channels[..., number, :, :] = table.take(codes)
+    return channels
 
 
 class View(NamedTuple):
@@ -108,7 +116,7 @@ def _view(name: str, text: TextView, shape: tuple[int, int], painter: Painter) -
     if name == "grid":
         return View(Box(0, 6, shape, np.uint8), padded)
     if name == "planes":
-        return View(Box(0, 1, (4, *shape), np.uint8), lambda board, width: _PLANES[:, padded(board, width)])
+        return View(Box(0, 1, (4, *shape), np.uint8), lambda board, width: planes(padded(board, width)))
     film = Film(painter)
     space = Box(0, 255, painter.shape(*shape), np.uint8)
     return View(space, lambda board, width: film.frame(padded(board, width)), painter.legend)

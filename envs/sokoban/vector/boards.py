@@ -17,13 +17,15 @@ import numpy.typing as npt
 from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, EDGE, PLAYER, PLAYER_ON_TARGET, WALL, grid, move
 
-__all__ = ["GAINS", "MOVED", "PUSHED", "Boards", "Change", "Start", "board_texts", "level_start"]
+__all__ = ["GAINS", "GAIN_SHIFT", "MOVED", "NOTHING", "PUSH", "PUSHED", "Boards", "Start", "level_start"]
 
 # What happened in a step, as bits; the bits above are the change of the number of boxes on targets, plus 1.
 MOVED: Final = 1
 PUSHED: Final = 2
-_GAIN_SHIFT: Final = 2
-GAINS: Final = np.array([(event >> _GAIN_SHIFT) - 1 for event in range(16)])  # by event
+GAIN_SHIFT: Final = 2
+PUSH: Final = 512  # where boxes can be pushed, as the highest bit of the table's index
+NOTHING: Final = 1 << GAIN_SHIFT  # a step that changed nothing
+GAINS: Final = np.array([(event >> GAIN_SHIFT) - 1 for event in range(16)])  # by event
 Codes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
@@ -36,11 +38,11 @@ def _moves() -> npt.NDArray[np.uint32]:
     table = np.zeros((1024, 4), dtype=np.uint8)
     for index in range(1024):
         push, behind, ahead, square = index >> 9, index >> 6 & 7, index >> 3 & 7, index & 7
-        table[index] = square, ahead, behind, 1 << _GAIN_SHIFT
+        table[index] = square, ahead, behind, NOTHING
         if square in (PLAYER, PLAYER_ON_TARGET):
             line = bytes([EDGE, square, ahead, behind, EDGE])
             after, _, moved, pushed, gain = move(line, 1, 1, bool(push))
-            table[index] = *after[1:4], moved * MOVED | pushed * PUSHED | (gain + 1) << _GAIN_SHIFT
+            table[index] = *after[1:4], moved * MOVED | pushed * PUSHED | (gain + 1) << GAIN_SHIFT
     return table.view(np.uint32).ravel()
 
 
@@ -74,20 +76,6 @@ def level_start(level: Level) -> Start:
     return Start(codes, row, column, len(level.boxes), level.board.count(BOX_ON_TARGET))
 
 
-class Change(NamedTuple):
-    """What a step changed.
-
-    Attributes:
-        events: uint8 (N,), bits ``MOVED`` and ``PUSHED``, and an index into ``GAINS``.
-        cells: int64 (3, N): indices of the cells here, ahead and behind in ``Boards.flat``.
-        changed: bool (3, N): whether the code of that cell changed.
-    """
-
-    events: Codes
-    cells: Ints
-    changed: npt.NDArray[np.bool_]
-
-
 class Boards:
     """N boards of one shape; a smaller level is in the upper left corner, and the rest is wall.
 
@@ -105,30 +93,18 @@ class Boards:
     """
 
     def __init__(self, num_envs: int, shape: tuple[int, int]) -> None:
-        self.num_envs = num_envs
+        self.num_envs, self.shape = num_envs, shape
+        size = shape[0] * shape[1]
+        self._origin = shape[1] + size * np.arange(num_envs)
+        self.flat: Codes = np.full(num_envs * size + 2 * shape[1], WALL, dtype=np.uint8)
+        self.players = self._origin.copy()
         self.sides = np.full((2, num_envs), 3)
         self.boxes, self.on_target = np.zeros((2, num_envs), dtype=np.int64)
-        self.players = np.zeros(num_envs, dtype=np.int64)
-        self._allocate(shape)
-
-    def _allocate(self, shape: tuple[int, int]) -> None:
-        self.shape = shape
-        self._size = shape[0] * shape[1]
-        self._origin = shape[1] + self._size * np.arange(self.num_envs)
-        self.flat: Codes = np.full(self.num_envs * self._size + 2 * shape[1], WALL, dtype=np.uint8)
-        self.players = self._origin.copy()
 
     @property
     def codes(self) -> Codes:
         """The boards as they are now: a view, uint8 (N, rows, columns)."""
         return self.flat[self.shape[1] : -self.shape[1]].reshape(self.num_envs, *self.shape)
-
-    def grow(self, shape: tuple[int, int]) -> None:
-        """Make room for levels of this shape."""
-        (rows, columns), old, players = self.shape, self.codes, self.players - self._origin
-        self._allocate((max(shape[0], rows), max(shape[1], columns)))
-        self.codes[:, :rows, :columns] = old
-        self.players = self._origin + players // columns * self.shape[1] + players % columns
 
     def place(self, which: Sequence[int] | Ints, starts: Sequence[Start]) -> None:
         """Put the boards with these numbers into initial states that fit into the shape."""
@@ -144,12 +120,17 @@ class Boards:
             self.players[number] = self._origin[number] + start.row * columns + start.column
             self.boxes[number], self.on_target[number] = start.boxes, start.on_target
 
-    def move(self, offsets: Ints, push: Ints | int) -> Change:
-        """Move every player by one cell, or not (offset 0).
+    def position(self, number: int) -> tuple[int, int]:
+        """Return row and column of a player."""
+        row, column = divmod(int(self.players[number] - self._origin[number]), self.shape[1])
+        return row, column
+
+    def move(self, offsets: Ints, push: Ints) -> Codes:
+        """Move every player by one cell, or not (offset 0); return what happened, uint8 (N,): ``MOVED``, ``PUSHED``, gain.
 
         Args:
             offsets: int64 (N,): 0, or one of ±1 and ± the number of columns.
-            push: 512 where boxes can be pushed, else 0; int64 (N,), or one for all.
+            push: int64 (N,): ``PUSH`` where boxes can be pushed, else 0.
         """
         cells = np.empty((3, self.num_envs), dtype=np.int64)
         cells[0] = self.players
@@ -157,35 +138,27 @@ class Boards:
         np.add(cells[1], offsets, out=cells[2])
         before = self.flat.take(cells)
         index = before[2].astype(np.int64)
-        index <<= 3
-        index |= before[1]
-        index <<= 3
-        index |= before[0]
+        for codes in (before[1], before[0]):
+            index <<= 3
+            index |= codes
         index |= push
         entries = _TABLE.take(index).view(np.uint8).reshape(-1, 4)
-        after, events = np.ascontiguousarray(entries[:, :3].T), entries[:, 3]
+        events = entries[:, 3]
         self.flat = self.flat.copy()
-        self.flat[cells] = after
+        self.flat[cells] = entries[:, :3].T
         self.players = self.players + offsets * (events & MOVED)
         self.on_target = self.on_target + GAINS.take(events)
-        return Change(events, cells, after != before)
+        return events
 
-
-def board_texts(codes: Codes, sides: Ints, which: Ints) -> list[bytes]:
-    """Return the boards with these numbers as ``rules.py`` writes them, each of its level's own size.
-
-    Args:
-        codes: uint8 (N, rows, columns).
-        sides: int64 (2, N): height and width of each level.
-        which: numbers of boards.
-    """
-    codes, sides = codes[which], sides[:, which]
-    texts: list[bytes] = [b""] * len(codes)
-    for height, width in dict.fromkeys(zip(*sides.tolist(), strict=True)):
-        alike = np.flatnonzero((sides[0] == height) & (sides[1] == width))
-        lines = np.full((len(alike), height, width + 1), EDGE, dtype=np.uint8)
-        lines[:, :, :width] = codes[alike, :height, :width]
-        line, size = lines.tobytes(), height * (width + 1)
-        for position, number in enumerate(alike.tolist()):
-            texts[number] = line[position * size : (position + 1) * size - 1]
-    return texts
+    def texts(self, which: Ints) -> list[bytes]:
+        """Return the boards with these numbers as ``rules.py`` writes them, each of its level's own size."""
+        codes, sides = self.codes[which], self.sides[:, which]
+        texts: list[bytes] = [b""] * len(codes)
+        for height, width in dict.fromkeys(zip(*sides.tolist(), strict=True)):
+            alike = np.flatnonzero((sides[0] == height) & (sides[1] == width))
+            lines = np.full((len(alike), height, width + 1), EDGE, dtype=np.uint8)
+            lines[:, :, :width] = codes[alike, :height, :width]
+            line, size = lines.tobytes(), height * (width + 1)
+            for position, number in enumerate(alike.tolist()):
+                texts[number] = line[position * size : (position + 1) * size - 1]
+        return texts

@@ -96,6 +96,10 @@ class BM25:
             scores[rows] += weight - weight / (np.float32(1) + self.weights[first:last])
         return self._best(scores.astype(np.float32), max(k, 0))
 
+    def rank(self, queries: Sequence[str], k: int) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Return the ``k`` best documents for each query, of any case."""
+        return [self.search(query.lower(), k) for query in queries]
+
     def _best(self, scores: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         rows = np.flatnonzero(scores > 0)  # several times faster on booleans than on numbers
         best = scores[rows]

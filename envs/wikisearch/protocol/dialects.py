@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from creditflow.envs.errors import check_name
 from creditflow.envs.wikisearch.actions import Call, Parse, parse_plain, parse_tags, parse_tool_call
-from creditflow.envs.wikisearch.protocol.escaping import escape_protocol_tags, one_line
+from creditflow.envs.wikisearch.render import escape_protocol_tags, one_line
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
 __all__ = ["DIALECTS", "Browse", "Dialect", "Plain", "SearchR1", "ToolCalls", "dialect", "doc_lines", "quoted_query"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading.json_text import read_json_lines
+from creditflow.envs.reading.limits import MAX_PASSAGE
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
-__all__ = ["read_document", "write_document"]
+__all__ = ["read_document", "read_passages", "write_document"]
 
 
 def read_document(data: Any, *, quotes: bool = False) -> Passage:
@@ -53,3 +56,17 @@ def write_document(passage: Passage) -> dict[str, str]:
     if passage.page != passage.title:
         row["page"] = passage.page
     return row
+
+
+def read_passages(path: str | Path) -> Iterator[Passage]:
+    """Passages of a JSON lines file (``.gz`` or plain), one at a time.
+
+    Raises:
+        DataError: the file or a line is malformed; names the line.
+    """
+    for where, row in read_json_lines(path, longest=MAX_PASSAGE):
+        try:
+            passage = read_document(row)
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from error
+        yield passage

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.bm25.index import build_index
-from creditflow.envs.wikisearch.protocol.escaping import searchable
-from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
-from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus
+from creditflow.envs.wikisearch.render import searchable
+from creditflow.envs.wikisearch.retrieval.base import Corpus, Hit, MemoryCorpus, Passage
 from creditflow.envs.wikisearch.retrieval.engines.base import RowIndex
-from creditflow.envs.wikisearch.retrieval.engines.embedded import EmbeddedIndex
 from creditflow.envs.wikisearch.retrieval.page_readers import best_overlap
 
 __all__ = ["LocalRetriever", "index_passages"]
@@ -99,5 +97,4 @@ class LocalRetriever:
 def index_passages(passages: MemoryCorpus) -> LocalRetriever:
     """A BM25 engine over passages in memory."""
     contents = (passage.contents.lower() for passage in passages.passages)
-    bm25 = build_index(contents, [passage.id for passage in passages.passages])
-    return LocalRetriever(passages, EmbeddedIndex(bm25))
+    return LocalRetriever(passages, build_index(contents, [passage.id for passage in passages.passages]))

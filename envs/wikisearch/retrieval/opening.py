@@ -10,8 +10,9 @@ from typing import Any
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.files.checksummed_folder import HEADER, ChecksummedFolder, is_checksummed
 from creditflow.envs.reading.failures import naming
-from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
+from creditflow.envs.wikisearch.retrieval.base import Corpus, MemoryCorpus, corpus_digest
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
+from creditflow.envs.wikisearch.retrieval.documents import read_passages
 from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
 from creditflow.envs.wikisearch.retrieval.engines.lucene_prebuilt import (
     is_lucene,

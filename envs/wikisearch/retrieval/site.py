@@ -17,9 +17,8 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.wikisearch.protocol.escaping import searchable
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.corpus import Corpus
+from creditflow.envs.wikisearch.render import searchable
+from creditflow.envs.wikisearch.retrieval.base import Corpus, Passage
 from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, RowIndex
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.page_readers import PageReader, make_reader

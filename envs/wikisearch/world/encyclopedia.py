@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from creditflow.envs.text.entity_matching import Lexicon
-from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.world.articles import Article, Fact, article
 from creditflow.envs.wikisearch.world.graph import KINDS, World, make_world

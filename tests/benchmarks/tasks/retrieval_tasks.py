@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+from creditflow.envs.wikisearch.retrieval.documents import read_passages
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.store import write_store
 

@@ -39,8 +39,7 @@ from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.goals.stored import open_store as open_shop
 from creditflow.envs.wikisearch.grading.grade import ModelJudge
 from creditflow.envs.wikisearch.question_files import read_questions
-from creditflow.envs.wikisearch.retrieval.corpus import read_passages
-from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.documents import read_passages, write_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.articles import passages

@@ -121,10 +121,7 @@ def test_moves_of_two_words():
 )
 def test_ignored_words_are_counted_in_words_though_a_move_has_two(text, ignored):
     kwargs: dict[str, Any] = {"n_actions": 9, "moves_per_turn": 3, "moves_policy": "prefix", "level": CORRIDOR}
-    vector = SokobanVectorEnv(2, **kwargs)
-    vector.reset()
     assert begun(**kwargs).step(text)[4]["ignored_words"] == ignored
-    assert vector.step([text, "push right"])[4]["ignored_words"].tolist() == [ignored, 0]
 
 
 def test_a_restored_state_has_no_last_turn():
@@ -223,5 +220,3 @@ def test_a_rejected_action_costs_nothing_in_ragen_and_a_step_in_gym_sokoban():
 def test_a_limit_of_moves_is_for_single_environments_with_several_moves_per_turn():
     with pytest.raises(ConfigError, match="max_moves"):
         SokobanEnv(level=ROOM, max_moves=4)
-    with pytest.raises(ConfigError, match="max_moves"):
-        SokobanVectorEnv(1, level=ROOM, moves_per_turn=2, max_moves=4)

@@ -23,8 +23,7 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage
 from creditflow.envs.wikisearch.retrieval.local import index_passages
 from creditflow.envs.wikisearch.retrieval.page_readers import ModelReader, best_overlap, make_reader
 from creditflow.envs.wikisearch.retrieval.site import (

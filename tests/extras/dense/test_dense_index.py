@@ -82,7 +82,7 @@ def test_exact_search_is_brute_force_over_the_encoders_own_vectors(encoder: Path
 
 def test_an_environment_searches_with_it(encoder: Path, tmp_path: Path) -> None:
     world = tmp_path / "world"
-    from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+    from creditflow.envs.wikisearch.retrieval.documents import read_passages
     from creditflow.envs.wikisearch.world.build import build_wiki
 
     build_wiki(world, articles=400, questions=8)

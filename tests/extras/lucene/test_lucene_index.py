@@ -27,9 +27,8 @@ from helpers.worlds.retrieval_contract import (
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, ServiceError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus, read_passages
-from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage
+from creditflow.envs.wikisearch.retrieval.documents import read_passages, write_document
 from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java, java_machine
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine

@@ -11,7 +11,7 @@ import numpy as np
 
 from creditflow.envs.text.entity_matching import MATCH_RULES, EntityMatcher
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, quoted_query
-from creditflow.envs.wikisearch.protocol.escaping import searchable
+from creditflow.envs.wikisearch.render import searchable
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityReader, strip_query_echo

@@ -15,8 +15,7 @@ from helpers.hostile_files import damaged_in_turn
 from helpers.shared_data import shared_files
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
-from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.base import Hit, MemoryCorpus, Passage
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.store import open_store
 from creditflow.envs.wikisearch.world.articles import passages

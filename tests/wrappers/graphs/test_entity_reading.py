@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, dialect
-from creditflow.envs.wikisearch.protocol.escaping import escape_protocol_tags, one_line
+from creditflow.envs.wikisearch.render import escape_protocol_tags, one_line
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityReader, strip_query_echo, thought_text

@@ -26,7 +26,7 @@ from creditflow.envs.http import listen
 from creditflow.envs.reading.failures import naming
 from creditflow.envs.text.encoding.settings import POOLINGS
 from creditflow.envs.text.vectors.shards import PRECISIONS
-from creditflow.envs.wikisearch.retrieval.corpus import read_passages
+from creditflow.envs.wikisearch.retrieval.documents import read_passages
 from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever

@@ -1,8 +1,7 @@
-"""The built-in BM25 as an engine, in memory or in an index folder. Ties are in the order of ids."""
+"""The index folder of the built-in BM25. Ties are in the order of ids."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,29 +9,10 @@ from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.text.bm25.index import BM25, ranks_of
 from creditflow.envs.text.bm25.stored import IndexWriter, stored_index
 from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.engines.base import Ranking
 
-__all__ = ["EmbeddedBuilder", "EmbeddedIndex", "open_embedded"]
+__all__ = ["EmbeddedBuilder", "open_embedded"]
 
 RANKS: Final = "id_ranks.i4"
-
-
-class EmbeddedIndex:
-    """A BM25 index as a ``RowIndex``.
-
-    Args:
-        bm25: over the passages' lower-case contents, row by row.
-    """
-
-    def __init__(self, bm25: BM25) -> None:
-        self._bm25 = bm25
-
-    def __len__(self) -> int:
-        return len(self._bm25)
-
-    def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """The best ``k`` rows for each query."""
-        return [self._bm25.search(query.lower(), k) for query in queries]
 
 
 class EmbeddedBuilder:
@@ -62,10 +42,10 @@ class EmbeddedBuilder:
         self._writer.close()
 
 
-def open_embedded(files: ChecksummedFolder) -> EmbeddedIndex:
+def open_embedded(files: ChecksummedFolder) -> BM25:
     """The index of a folder.
 
     Raises:
         DataError: its files do not fit together.
     """
-    return EmbeddedIndex(stored_index(files, files.array(RANKS, "<i4")))
+    return stored_index(files, files.array(RANKS, "<i4"))

@@ -21,8 +21,7 @@ from creditflow.envs.errors import DataError, ServiceError, short_repr
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.files.linking import link_or_copy
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.corpus import Corpus
+from creditflow.envs.wikisearch.retrieval.base import Corpus, Passage
 from creditflow.envs.wikisearch.retrieval.disk_corpus import PASSAGES
 from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_ranking
 from creditflow.envs.wikisearch.retrieval.engines.java import (

@@ -19,8 +19,7 @@ from creditflow.envs.errors import DataError, ServiceError, short_repr, unknown_
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.streams import read_bytes
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.corpus import Corpus
+from creditflow.envs.wikisearch.retrieval.base import Corpus, Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 from creditflow.envs.wikisearch.retrieval.engines.java import java_machine
 from creditflow.envs.wikisearch.retrieval.engines.lucene_index import BLANK, LuceneIndex, row_by_id

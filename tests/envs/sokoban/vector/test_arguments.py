@@ -28,16 +28,14 @@ def envs():
         ({"num_envs": 2.0}, "num_envs must be an integer from 1"),
         ({"num_envs": True}, "num_envs must be an integer from 1"),
         ({"num_envs": 10**9}, "num_envs must be an integer from 1"),
-        ({"num_envs": 6, "group_size": 4}, "divides num_envs=6"),
-        ({"num_envs": 6, "group_size": 0}, "divides num_envs=6"),
-        ({"num_envs": 6, "group_size": 2.0}, "divides num_envs=6"),
-        ({"num_envs": 6, "group_size": True}, "divides num_envs=6"),
         ({"autoreset_mode": "SameSteps"}, "did you mean 'SameStep'"),
         ({"autoreset_mode": None}, "unknown autoreset_mode None"),
         ({"obs_mode": "grit"}, "did you mean 'grid'"),
         ({"n_actions": 5}, "must be 4 or 9"),
         ({"render_mode": "human"}, "shows one environment"),
         ({"moves_per_turn": 2, "action_mode": "discrete"}, "needs action_mode='text'"),
+        ({"moves_per_turn": 2}, "one move per step"),
+        ({"moves_per_turn": 2, "max_moves": 4}, "one move per step"),
     ],
 )
 def test_wrong_arguments(kwargs, message):
@@ -146,5 +144,5 @@ def test_an_environment_without_a_vector_environment_says_so():
         creditflow.make_vec("webshop", 2, vectorization_mode="vector_entry_point")
     with pytest.raises(ConfigError, match="vectorization_mode must be"):
         creditflow.make_vec("sokoban", 2, vectorization_mode="vectors")
-    native = creditflow.make_vec("sokoban", 2, vectorization_mode="vector_entry_point", group_size=2)
+    native = creditflow.make_vec("sokoban", 2, vectorization_mode="vector_entry_point")
     assert isinstance(native, SokobanVectorEnv)

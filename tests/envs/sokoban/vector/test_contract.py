@@ -18,7 +18,6 @@ OBSERVATIONS: dict[str, dict[str, Any]] = {
     "planes": {"obs_mode": "planes", "action_mode": "discrete"},
     "rgb": {"obs_mode": "rgb", "action_mode": "discrete", "tile_size": 4},
     "dict": {"obs_mode": "dict", "tile_size": 4},
-    "turns": {"moves_per_turn": 2},
 }
 
 

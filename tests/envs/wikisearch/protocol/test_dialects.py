@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.actions import Call, parse_plain, parse_tags, parse_tool_call
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, Dialect, dialect
-from creditflow.envs.wikisearch.protocol.escaping import escape_protocol_tags, one_line, searchable
+from creditflow.envs.wikisearch.render import escape_protocol_tags, one_line, searchable
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
 EVERY = pytest.mark.parametrize("chosen", DIALECTS.values(), ids=DIALECTS.keys())

@@ -12,7 +12,7 @@ from helpers.worlds.retrieval_contract import PASSAGES, check_corpus, check_host
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.engines import java
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.opening import open_engine

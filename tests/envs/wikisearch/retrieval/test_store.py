@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus, read_passages
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage
+from creditflow.envs.wikisearch.retrieval.documents import read_passages
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store

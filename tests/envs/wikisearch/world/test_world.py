@@ -9,7 +9,7 @@ import pytest
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval.corpus import corpus_digest
+from creditflow.envs.wikisearch.retrieval.base import corpus_digest
 from creditflow.envs.wikisearch.world.articles import article, passages
 from creditflow.envs.wikisearch.world.ask import InvalidRecipeError, build_question
 from creditflow.envs.wikisearch.world.counter_rng import permuted_index, random_int, random_ints

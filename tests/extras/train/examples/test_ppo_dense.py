@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import SyncVectorEnv
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.sokoban import SokobanEnv
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.train.examples.ppo_dense import Options, Policy, _rollout, learn, main
 from creditflow.wrappers import PotentialStore, VectorDenseReward
@@ -18,9 +20,9 @@ PANEL = "small-v1:train"
 LEVEL = "#####\n#@$.#\n#   #\n#####"
 
 
-def small(**options):
+def small():
     return SokobanVectorEnv(
-        16, autoreset_mode="SameStep", level=LEVEL, obs_mode="planes", action_mode="discrete", max_steps=8, **options
+        16, autoreset_mode="SameStep", level=LEVEL, obs_mode="planes", action_mode="discrete", max_steps=8
     )
 
 
@@ -194,7 +196,7 @@ def test_the_adapter_refuses_observations_that_change_and_passes_the_options_of_
     from creditflow.train.adapters.sb3 import VectorEnvAdapter
 
     with pytest.raises(ConfigError, match="copy=True"):
-        VectorEnvAdapter(small(copy=False))
+        VectorEnvAdapter(SyncVectorEnv([lambda: SokobanEnv(level=LEVEL)], copy=False, autoreset_mode="SameStep"))
     envs = SokobanVectorEnv(3, autoreset_mode="SameStep", panel=PANEL, obs_mode="planes", action_mode="discrete")
     adapter, chosen = VectorEnvAdapter(envs, info_keys=("task_id",)), envs.task_ids[7]
     adapter.set_options({"task_id": chosen})
