@@ -78,7 +78,6 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         grid_shape: rows and columns of array observations; default: large enough for every level of the source.
         tile_size: pixels per cell and axis, in "rgb" observations and rendered frames; 28 is one token of Qwen2.5-VL, 32 one
             of Qwen3-VL.
-        theme: "plain", or "classic" as published visual prompts describe gym-sokoban's look.
         render_mode: "rgb_array", "ansi", or "human", a window, which is shown after every reset and step.
         oracle_memory_mb: memory limit of the oracle's table in MiB.
 
@@ -117,7 +116,6 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         text_format: str = "grid",
         grid_shape: Sequence[int] | None = None,
         tile_size: int = 28,
-        theme: str = "plain",
         render_mode: str | None = None,
         oracle_memory_mb: int = 256,
     ) -> None:
@@ -131,7 +129,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
             self.metadata = {**self.metadata, "render_modes": [mode for mode in RENDER_MODES if mode != "human"]}
         self.text_view = TextView(symbols, separator, text_format)
         self.grid_shape = shape if grid_shape is None else checked_shape(grid_shape)
-        self.painter = painter = Painter(tile_size, theme)
+        self.painter = painter = Painter(tile_size)
         if render_mode in ("rgb_array", "human"):
             painter.shape(*self.grid_shape)
         self._window = Window("Sokoban") if render_mode == "human" else None

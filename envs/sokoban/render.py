@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
-from creditflow.envs.sokoban.tiles.table import LEGENDS, tile_table
+from creditflow.envs.sokoban.tiles import LEGEND, tile_table
 
 __all__ = [
     "FRAMES_PER_SECOND",
@@ -37,24 +37,23 @@ Image = npt.NDArray[np.uint8]
 
 
 class Painter:
-    """Paints grids of cell codes with the tiles of one theme and size.
+    """Paints grids of cell codes with the tiles of one size.
 
     Args:
         tile_size: pixels per cell and axis, 4 to 256.
-        theme: "plain" or "classic".
 
     Attributes:
         tiles: uint8 (7, tile_size, tile_size, 3), read-only, by cell code.
         legend: what each kind of cell looks like, in one line.
 
     Raises:
-        ConfigError: an unknown theme, or an invalid size.
+        ConfigError: an invalid size.
     """
 
-    def __init__(self, tile_size: int = 28, theme: str = "plain") -> None:
-        self.tiles = tile_table(theme, tile_size)
+    def __init__(self, tile_size: int = 28) -> None:
+        self.tiles = tile_table(tile_size)
         self.tile_size = tile_size
-        self.legend = LEGENDS[theme]
+        self.legend = LEGEND
         # A row of a tile is one opaque item, so that a frame is gathered in one call of take.
         self._rows = self.tiles.reshape(-1, 3 * tile_size).view(f"V{3 * tile_size}").ravel()
         self._line = np.arange(tile_size, dtype=np.intp)[:, None]

@@ -197,11 +197,11 @@ def test_the_task_explains_what_the_observation_shows() -> None:
         return task_text(View(observation, info, (), env.members[0].base, np.random.default_rng(0)))
 
     assert "Symbols: # wall" in task()
-    picture = task(obs_mode="rgb", theme="classic")
+    picture = task(obs_mode="rgb")
     assert "# wall" not in picture
-    assert "a green alien is the player" in picture
+    assert "a blue figure is the player" in picture
     for keys in (["rgb"], ["rgb", "grid"]):
-        assert task(obs_mode="dict", obs_keys=keys, theme="classic") == picture
+        assert task(obs_mode="dict", obs_keys=keys) == picture
     both = task(obs_mode="dict", obs_keys=["rgb", "text"])
     assert "# wall" in both
     assert "in the picture, grey bricks are walls" in both

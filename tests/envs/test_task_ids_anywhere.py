@@ -135,7 +135,7 @@ def test_wrong_types_of_reset_options_and_payloads_are_named_errors(source):
 
 SIMPLE = {
     "sokoban": ["panel", "levels", "level", "generator", "obs_mode", "obs_keys", "action_mode", "n_actions", "moves_per_turn", "moves_policy", "max_moves", "reward", "max_steps",
-                "symbols", "separator", "text_format", "grid_shape", "tile_size", "theme", "render_mode", "oracle_memory_mb"],
+                "symbols", "separator", "text_format", "grid_shape", "tile_size", "render_mode", "oracle_memory_mb"],
     "alfworld": ["panel", "data_path", "game", "split", "task_types", "observation", "text_key", "syntax", "reward",
                  "max_steps", "backend", "oracle_nodes", "render_mode"],
     "webshop": ["panel", "data", "goals", "split", "seed", "num_products", "preset", "obs_mode", "reward", "max_steps", "ads",

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.sokoban.tiles.table import tile_table
+from creditflow.envs.sokoban.tiles import tile_table
 
 __all__ = ["MAX_FRAME_BYTES", "TILE", "Frames", "tile_strip"]
 
@@ -29,7 +29,7 @@ def _data_uri(pixels: npt.NDArray[np.uint8]) -> str:
 
 def tile_strip() -> str:
     """Return the seven tiles side by side, by cell code, as a data URI."""
-    return _data_uri(np.concatenate(list(tile_table("plain", TILE)), axis=1))
+    return _data_uri(np.concatenate(list(tile_table(TILE)), axis=1))
 
 
 class Frames:

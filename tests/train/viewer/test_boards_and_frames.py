@@ -125,7 +125,7 @@ def test_frames_are_in_the_page_once_within_a_limit_and_what_is_missing_is_count
 @pytest.mark.browser
 def test_in_a_browser_boards_and_frames_are_shown_and_hostile_names_are_text(tmp_path):
     env = GroupEnv(
-        lambda: creditflow.make("sokoban", level=LEVEL, obs_mode="dict", obs_keys=["text", "rgb"], theme="classic"),
+        lambda: creditflow.make("sokoban", level=LEVEL, obs_mode="dict", obs_keys=["text", "rgb"]),
         size=1, pictures=str(tmp_path / "log.pictures"),
     )  # fmt: skip
     env.reset(seed=0)

@@ -21,7 +21,7 @@ OPTIONS: dict[str, Any] = {
     "grid": {"obs_mode": "grid", "action_mode": "discrete", "reward": "gym_sokoban"},
     "planes": {"obs_mode": "planes", "action_mode": "discrete", "n_actions": 9, "reward": "gym_sokoban", "max_steps": 40},
     "rgb": {"obs_mode": "rgb", "action_mode": "discrete", "tile_size": 5, "grid_shape": [8, 9], "reward": "ten"},
-    "dict": {"obs_mode": "dict", "obs_keys": ["rgb", "text"], "theme": "classic", "tile_size": 4, "max_steps": 9},
+    "dict": {"obs_mode": "dict", "obs_keys": ["rgb", "text"], "tile_size": 4, "max_steps": 9},
     "all keys": {"obs_mode": "dict", "action_mode": "discrete", "text_format": "coordinates", "tile_size": 4, "max_steps": 9},
     "nine texts": {"n_actions": 9, "symbols": "xsb", "separator": "", "panel": "small-v1:test"},
     "generated": {
