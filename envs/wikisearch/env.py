@@ -30,7 +30,8 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.text.frame import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, rendered
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.grading.grade import Grader, Judge
+from creditflow.envs.wikisearch.grading.grade import Grader
+from creditflow.envs.wikisearch.grading.scoring import Judge
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle, StateReader
 from creditflow.envs.wikisearch.protocol.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.questions import Question, question_task

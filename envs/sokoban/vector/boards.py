@@ -142,8 +142,8 @@ class Boards:
             index <<= 3
             index |= codes
         index |= push
-        entries = _TABLE.take(index).view(np.uint8).reshape(-1, 4)
-        events = entries[:, 3]
+        entries: Codes = _TABLE.take(index).view(np.uint8).reshape(-1, 4)
+        events: Codes = entries[:, 3]
         self.flat = self.flat.copy()
         self.flat[cells] = entries[:, :3].T
         self.players = self.players + offsets * (events & MOVED)

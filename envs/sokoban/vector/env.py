@@ -434,7 +434,8 @@ class LazyInfos(dict[str, Any]):
         if key == "score":
             return moment.solved[which].astype(np.float64)
         if key in ("action_effective", "player_moved", "moved_box"):
-            return (moment.events[which] & (PUSHED if key == "moved_box" else MOVED)) != 0
+            happened: Mask = (moment.events[which] & (PUSHED if key == "moved_box" else MOVED)) != 0
+            return happened
         arrays: dict[str, npt.NDArray[Any]] = {
             "task_id": moment.task_ids, "success": moment.solved, "elapsed_steps": moment.elapsed,
             "boxes_on_target": self._boards.on_target, "boxes": self._boards.boxes,

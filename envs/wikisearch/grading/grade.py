@@ -7,15 +7,15 @@ answer matches the reference answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.errors import ConfigError, ServiceError, short_repr
 from creditflow.envs.http.chat import VERDICT_TOKENS, ChatModel, ChatQuestion
-from creditflow.envs.wikisearch.grading.scoring import exact_match, metric, sub_match, token_f1
+from creditflow.envs.wikisearch.grading.scoring import Judge, exact_match, metric, sub_match, token_f1
 from creditflow.envs.wikisearch.questions import Question
 
-__all__ = ["Grade", "Grader", "Judge", "ModelJudge", "make_judge"]
+__all__ = ["Grade", "Grader", "ModelJudge", "make_judge"]
 
 _INSTRUCTION: Final = (
     "You grade short answers. Compare the candidate with the reference answers for the question. It is correct if it "
@@ -65,9 +65,6 @@ def make_judge(options: Mapping[str, Any]) -> ModelJudge:
         ConfigError: a missing, unknown or wrong option.
     """
     return ModelJudge.from_options(options, "a judge")
-
-
-Judge = Callable[[str, Sequence[str], str], float]
 
 
 class Grade(NamedTuple):

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.wikisearch.grading.grade import Judge
-from creditflow.envs.wikisearch.grading.scoring import METRICS, set_f1, sub_match, token_f1
+from creditflow.envs.wikisearch.grading.scoring import METRICS, Judge, set_f1, sub_match, token_f1
 
 __all__ = [
     "FORMAT_RULES",

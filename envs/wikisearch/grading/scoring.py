@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from creditflow.envs.errors import check_name
 
 __all__ = [
     "METRICS",
+    "Judge",
     "exact_match",
     "metric",
     "normalises_to_nothing",
@@ -27,6 +28,7 @@ __all__ = [
     "token_f1",
 ]
 
+Judge = Callable[[str, Sequence[str], str], float]  # question, golden answers, answer -> score in [0, 1]
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 
