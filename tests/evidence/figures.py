@@ -44,7 +44,6 @@ def settings() -> Iterable[Panel]:
         "grouptd",
         "blend",
         "graphgpo",
-        "rewardflow",
         "g2po",
         CONTROL,
         "gigpo",

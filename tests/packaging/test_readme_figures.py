@@ -26,7 +26,7 @@ def test_the_verdict_has_the_table_of_the_stored_settings() -> None:
     runs = [leads_of(EVIDENCE / "settings" / name) for name in ("results.jsonl", "second.jsonl")]
     page = (ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8")
     assert level_table(runs) in page
-    assert f"[{len(runs[0])} settings](../evidence/settings.md)" in page
+    assert f"[{len(runs[0])} settings](../../../../tests/evidence/settings/README.md)" in page
 
 
 SITE = "assets/site/pages/"
