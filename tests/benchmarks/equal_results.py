@@ -2,7 +2,6 @@
 
     python tests/benchmarks/equal_results.py 7f504eb7
     python tests/benchmarks/equal_results.py 7f504eb7 --runs tables,shared
-    python tests/benchmarks/equal_results.py 7f504eb7 --runs lm --python .venv-train/bin/python
 
 Every run is small, deterministic and in one process. It is measured once with the code of the
 earlier commit, whose results are kept in ``--cache``, and once with the code of this checkout.
@@ -30,8 +29,8 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-STORED: Final = ("families", "protocol", "language_models")
-# not compared: what differs between two runs of one commit, and what the studies of predictions keep
+STORED: Final = ("families", "protocol")
+# not compared: what differs between two runs of one commit, and what earlier commits wrote besides
 TIMED: Final = frozenset({"provenance", "cost", "run", "predictions"})
 MAX_DIFFERENCES: Final = 20  # printed for each run
 
@@ -84,15 +83,6 @@ def sweep(out: Path) -> Any:
     return json.loads((out / "results.json").read_text())
 
 
-def lm(out: Path) -> Any:
-    """Language models; needs torch."""
-    from creditflow.train.bench.document import RunOptions
-    from creditflow.train.bench.language_model.suite.run import run_language_models
-
-    methods = ("gigpo", "grouptd", "grouptd_relative_pooled", "oracle_adv")
-    return run_language_models("lm-smoke", RunOptions(out, 1, ()), seed=0, methods=methods)
-
-
 def stored(out: Path) -> Any:
     """Tables, page and plots of the stored results."""
     shown: dict[str, Any] = {}
@@ -114,9 +104,7 @@ def _content(file: Path) -> Any:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-RUNS: Final[dict[str, Callable[[Path], Any]]] = {
-    run.__name__: run for run in (tables, shared, played, sweep, lm, stored)
-}
+RUNS: Final[dict[str, Callable[[Path], Any]]] = {run.__name__: run for run in (tables, shared, played, sweep, stored)}
 
 
 def _command(*words: str) -> str:
@@ -193,10 +181,7 @@ def main() -> int:
     """Measure and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commit", nargs="?", help="the earlier commit")
-    names = [name for name in RUNS if name != "lm"]
-    parser.add_argument(
-        "--runs", default=",".join(names), help=f"comma-separated: {', '.join(RUNS)} (default all but lm)"
-    )
+    parser.add_argument("--runs", default=",".join(RUNS), help=f"comma-separated: {', '.join(RUNS)} (default all)")
     parser.add_argument("--python", default=sys.executable, help="interpreter of both sides (default this one)")
     parser.add_argument("--digits", type=int, default=0, help="equal digits of a float (default 0: all bits)")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "creditflow-equal-results")

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from evidence.language_models.endpoints import endpoint
 from evidence.settings.tables import FILTERS, leads_of, mean_lead
 from evidence.webshop_split import run as webshop
 
-from creditflow.train.bench.language_model.suite.summary import endpoint_values
 from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.results import read_results
@@ -80,23 +80,23 @@ def language_models() -> Iterable[Panel]:
     documents = [read_results(FOLDER / "language_models" / name) for name in ("lm.json.gz", "second.json.gz")]
     families = [family for document in documents for family in document["language_models"]["families"].values()]
 
-    def difference(method: str, other: str, endpoint: str) -> Estimate:
-        of_families = [endpoint_values(f, method, endpoint) - endpoint_values(f, other, endpoint) for f in families]
+    def difference(method: str, other: str, when: Literal["area", "final"] = "area") -> Estimate:
+        of_families = [endpoint(f, method, when) - endpoint(f, other, when) for f in families]
         return Estimate.of(stratified_mean([crossed_mean(values) for values in of_families])).times(100)
 
     methods = (EXACT, "grouptd", "blend", CONTROL, "rewardflow", "graphgpo", "g2po", "gigpo", "rloo")
-    yield "during training", {f"{name} − grpo": difference(name, "grpo", "held-out area") for name in methods}
+    yield "during training", {f"{name} − grpo": difference(name, "grpo") for name in methods}
     rivals = ("grouptd", "blend", EXACT)
-    yield "against the control", {f"{name} − {CONTROL}": difference(name, CONTROL, "held-out area") for name in rivals}
+    yield "against the control", {f"{name} − {CONTROL}": difference(name, CONTROL) for name in rivals}
     yield (
         "against grouptd",
-        {f"{name} − grouptd": difference(name, "grouptd", "held-out area") for name in ("graphgpo", EXACT)},
+        {f"{name} − grouptd": difference(name, "grouptd") for name in ("graphgpo", EXACT)},
     )
     yield (
         "at the end",
         {
-            "more imitation − grouptd": difference("more imitation", "grouptd", "held-out final"),
-            "grpo − best temperature": difference("grpo", "best temperature", "held-out final"),
+            "more imitation − grouptd": difference("more imitation", "grouptd", "final"),
+            "grpo − best temperature": difference("grpo", "best temperature", "final"),
         },
     )
 

@@ -67,7 +67,6 @@ def measure_once(
         | {"preset": identity["preset"], "workers": options.workers, "seconds": round(time.time() - started, 1)},
         "amounts": identity["amounts"],
         "suites": [],
-        "predictions": None,
         "sanity": [],
         **measured,
     }

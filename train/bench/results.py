@@ -14,7 +14,7 @@ from creditflow.envs.reading.json_text import read_json
 __all__ = ["RESULTS_VERSION", "read_results", "write_results"]
 
 RESULTS_VERSION = 4
-DOCUMENT_KEYS = {"provenance", "amounts", "suites", "predictions", "sanity"}
+DOCUMENT_KEYS = {"provenance", "amounts", "suites", "sanity"}
 SUITE_KEYS = {
     *("name", "spec", "kinds", "why", "horizon", "oracle", "settings", "log", "expert", "cost"),
     *("schemes", "controls", "undefined"),

@@ -5,7 +5,6 @@
   creditflow bench --preset full --envs sokoban,grids --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --envs 'alfworld@DATA#released-v2:valid_unseen' --out runs/released
-  creditflow bench --preset lm --out runs/lm
   creditflow bench --preset protocol --out runs/protocol
   creditflow bench --envs grids --schemes grpo,graphgpo --sweep distance_discount=.1,.3,.5,.8 --out runs/sweep
   creditflow bench --show runs/full/results.json
@@ -24,9 +23,6 @@ A scheme without the parameter stays as it is. SCHEME.PARAMETER varies one schem
 The preset protocol crosses loss average, centring, scale and optimiser, and prints for every pair of methods in how many settings
 its order holds and on which factor it depends.
 
-The preset lm trains small language models from scratch with every method, on its own tasks instead of --envs, and evaluates
-them exactly. It needs the extra train.
-
 Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the results).
 An interrupted run that is started again with --resume and the same settings does only what is missing. With other
 settings or other code --resume is an error, and --force starts over. Exit code 1 means a sanity check failed; do not use the results.
@@ -38,17 +34,16 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.failures import loading
 from creditflow.train.arguments.options import seed, workers
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.document import RunOptions
-from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.figures import require_plots
 from creditflow.train.bench.report.page import headline, require_report, write_report
@@ -90,10 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sweep", action="append", default=[], metavar="[SCHEME.]PARAMETER=VALUES",
         help="compare every scheme of --schemes that has the parameter with each of these comma-separated values; repeat it for a grid",
     )  # fmt: skip
-    parser.add_argument(
-        "--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)"
-    )
-    parser.add_argument("--device", default="cpu", help="device of the language models (presets lm… only; default cpu)")
+    parser.add_argument("--preset", choices=[*PRESETS], default="quick", help="amount of work (default quick)")
     parser.add_argument("--seed", type=seed, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(
         "--workers", type=workers, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
@@ -132,10 +124,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.out:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE)")
     schemes = swept_names([name for name in args.schemes.split(",") if name], parse_sweeps(args.sweep))
-    preset = PRESETS.get(args.preset)
-    usual = preset.envs if preset else SUITES[0]
-    named = usual if args.envs is None else args.envs
-    _check_preset_options(args)
+    named = PRESETS[args.preset].envs if args.envs is None else args.envs
     suites = list(dict.fromkeys(spec for spec in named.split(",") if spec))
     if not suites:
         raise ConfigError("pass at least one suite with --envs, such as shared, sokoban, grids or sokoban@levels.txt")
@@ -145,37 +134,7 @@ def run(args: argparse.Namespace) -> int:
     require_plots()
     out = Path(args.out)
     options = RunOptions(out, args.workers, tuple(sys.argv[1:]), args.resume)
-    if args.preset in LM_PRESETS:
-        return _present(_language_models(args, schemes, options), out, args)
     return _present(run_bench(suites, schemes, args.preset, options, seed=args.seed), out, args)
-
-
-def _check_preset_options(args: argparse.Namespace) -> None:
-    """Check that the preset uses the options that were given.
-
-    Raises:
-        ConfigError: an option has no effect.
-    """
-    if args.preset in LM_PRESETS and args.envs is not None:
-        raise ConfigError(f"--preset {args.preset} has its own tasks, so --envs has no effect; leave it out")
-    if args.preset not in LM_PRESETS and args.device != "cpu":
-        raise ConfigError(
-            f"--preset {args.preset} runs on the CPU, so --device has no effect; leave it out, or choose a preset of language "
-            f"models: {', '.join(LM_PRESETS)}"
-        )
-
-
-def _language_models(args: argparse.Namespace, schemes: Sequence[str], options: RunOptions) -> dict[str, Any]:
-    """Run the suite of language models.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
-    try:
-        from creditflow.train.bench.language_model.suite.run import run_language_models
-    except ImportError as error:
-        raise MissingExtraError("torch", "train") from error
-    return run_language_models(args.preset, options, seed=args.seed, methods=schemes, device=args.device)
 
 
 def _present(document: Mapping[str, Any], out: Path | None, args: argparse.Namespace) -> int:

@@ -25,18 +25,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from evidence.language_models.run import learn, warm_up
+from evidence.language_models.setting import FILE
+from evidence.language_models.work import WORK, LanguageModelWork, LearningWork, NetworkSize, TurnForm, WarmUpWork
+
 from creditflow.envs.files.appended import read_appended
 from creditflow.train.bench.jobs import open_job_pool
-from creditflow.train.bench.language_model.suite.run import learn, warm_up
-from creditflow.train.bench.language_model.suite.setting import FILE
-from creditflow.train.bench.language_model.suite.work import (
-    LM_PRESETS,
-    LanguageModelWork,
-    LearningWork,
-    NetworkSize,
-    TurnForm,
-    WarmUpWork,
-)
 
 __all__ = [
     "METHODS",
@@ -80,7 +75,7 @@ def work_of(size: str, seed: int, rate: float = 1.0, setting: str = STANDARD) ->
     of_suite, of_learning = SETTINGS[setting]
     warm_up_work = WarmUpWork(500, 0.5, 300, lr=WARM_UP_RATES[size], until=UNTIL)
     return replace(
-        LM_PRESETS["lm"],
+        WORK,
         pool=64,
         evaluated=32,
         warm_up=dict.fromkeys(FAMILIES, warm_up_work),

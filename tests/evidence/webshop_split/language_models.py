@@ -5,7 +5,7 @@
 ``--data`` is the folder of WebShop's thousand products; without it the embedded shop alone is measured. In every shop a model
 from random weights imitates the linear policy of ``run.py`` on goals that are not measured. From there it is trained on
 either split, under ten seeds. A completion is one token, the number of a listed action, so that a model is a policy on states as
-in the suite ``lm``. The line of a job is appended to the file, and a later call does the jobs that are missing.
+in the study ``language_models``. The line of a job is appended to the file, and a later call does the jobs that are missing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from evidence.language_models.model_policy import ModelPolicy, batches
 from evidence.webshop_split.run import (
     BATCH,
     FEATURES,
@@ -45,7 +46,6 @@ from evidence.webshop_split.run import (
 )
 from numpy.typing import NDArray
 
-from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, batches
 from creditflow.train.policy.network.scratch import build_model, build_tokenizer
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.model import ScratchConfig
@@ -55,7 +55,7 @@ __all__ = ["POLICY", "RATE", "Imitation", "Learner", "jobs", "learner_of", "meas
 
 Floats = NDArray[np.float64]
 POLICY: Final = "language model"
-RATE: Final = 5e-4  # of Adam, that of the suite ``lm``, set after seed 1000
+RATE: Final = 5e-4  # of Adam, that of the study ``language_models``, set after seed 1000
 STEPS: Final = 10  # batches
 MINIBATCHES: Final = 8  # steps of Adam for every batch of episodes
 LABELS: Final = tuple(f" #{number}" for number in range(128))  # no state lists more actions

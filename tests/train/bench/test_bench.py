@@ -104,19 +104,6 @@ def test_a_file_without_results_is_rejected(text, tmp_path, capsys):
     assert "results.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--preset", "lm-smoke", "--envs", "grids"], "--envs has no effect"),
-        (["--preset", "smoke", "--device", "cuda"], "--device has no effect"),
-    ],
-)
-def test_an_option_without_effect_on_the_preset_is_rejected(options, message, tmp_path, capsys):
-    assert main(["bench", *options, "--out", str(tmp_path / "out")]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_fingerprints_differ_if_settings_differ():
     from creditflow.train.bench.jobs import fingerprint
 

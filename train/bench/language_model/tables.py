@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.base import View
-from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
+from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError
 from creditflow.envs.sokoban.env import SokobanEnv
@@ -38,16 +38,12 @@ __all__ = [
     "PromptTable",
     "check_prompting",
     "enumerated_table",
-    "prompt_ids",
     "prompt_table",
     "with_action",
-    "with_history",
-    "with_plans",
 ]
 
 INVALID_ACTION: Final = "(invalid action)"
 TURN: Final = Turn("", "", "")  # prompts without a history show only the number of turns so far
-State = tuple[int, tuple[int, ...]]  # of a task, and the last actions
 UNUSED: Final = np.random.default_rng(0)  # building a prompt uses no randomness
 
 
@@ -212,28 +208,6 @@ def _table(mdp: FiniteMDP, prompts: Sequence[BuiltPrompt]) -> PromptTable:
     return PromptTable(mdp, tuple(prompt.ids for prompt in prompts), pictures if any(pictures) else ())
 
 
-def prompt_ids(
-    conversations: Conversations,
-    env: AgentEnv[Any, Any, Any],
-    observation: Any,
-    info: dict[str, Any],
-    turns: tuple[Turn, ...] = (),
-) -> NDArray[np.int32]:
-    """The prompt after these turns."""
-    return _built(conversations, env, observation, info, turns).ids
-
-
-def _built(
-    conversations: Conversations,
-    env: AgentEnv[Any, Any, Any],
-    observation: Any,
-    info: dict[str, Any],
-    turns: tuple[Turn, ...],
-) -> BuiltPrompt:
-    pending = conversations.build_prompt(View(observation, info, turns, env, UNUSED))
-    return BuiltPrompt(pending.ids, pending.pictures)
-
-
 def _prompt(
     agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int
 ) -> BuiltPrompt:
@@ -242,7 +216,8 @@ def _prompt(
     Raises:
         ConfigError: the prompt leaves no room for a completion.
     """
-    prompt = _built(agent.conversations, env, observation, info, (TURN,) * turns)
+    pending = agent.conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED))
+    prompt = BuiltPrompt(pending.ids, pending.pictures)
     room = agent.max_context - agent.sampling.max_new_tokens
     if agent.max_context and len(prompt.ids) > room:
         raise ConfigError(
@@ -262,51 +237,6 @@ def with_action(mdp: FiniteMDP, action: str, after: NDArray[np.int32]) -> Finite
         actions=(*mdp.actions, action),
         next_states=np.concatenate([mdp.next_states, np.broadcast_to(after[:, None, None], shape)], axis=1),
         transition_probs=np.concatenate([mdp.transition_probs, certain], axis=1),
-    )
-
-
-def with_history(mdp: FiniteMDP, window: int) -> tuple[FiniteMDP, list[State]]:
-    """A deterministic task in which a state is a state of ``mdp`` and the last ``window`` actions; its keys are those of ``mdp``.
-
-    Returns:
-        The task, and for each of its acting states the state of ``mdp`` and the last actions, oldest first.
-
-    Raises:
-        OracleLimitError: too many states.
-    """
-    states = list[State]()
-
-    def result(state: State, action: int) -> tuple[State, float | None, bool]:
-        after = int(mdp.next_states[state[0], action, 0])
-        if after < mdp.size:
-            return (after, (*state[1], action)[-window:]), None, False
-        return (after, ()), float(mdp.terminal_score[after - mdp.size]), bool(mdp.terminal_success[after - mdp.size])
-
-    def keys(state: State) -> tuple[str, str]:
-        states.append(state)  # in the order of the states
-        return mdp.keys[state[0]], mdp.text_keys[state[0]]
-
-    start: State = mdp.start, ()
-    expanded = explore(
-        start, mdp.actions, result, keys, name=mdp.name, horizon=mdp.horizon, cap=MAX_TABLE_STATES,
-        limit_score=lambda state: float(mdp.limit_score[state[0]]),
-    )  # fmt: skip
-    return replace(expanded, invalid=mdp.invalid), states[: expanded.size]
-
-
-def with_plans(mdp: FiniteMDP, length: int) -> FiniteMDP:
-    """The task in which ``length`` of the moves are written before each action, which alone has an effect.
-
-    Moves are all actions but the last one, the invalid action. Action a after the plan p, q, … has the number (p, q, …, a) in base
-    ``moves``, and the text of a.
-    """
-    moves = len(mdp.actions) - 1
-    acted = np.append(np.tile(np.arange(moves), moves**length), moves)
-    return replace(
-        mdp,
-        actions=tuple(mdp.actions[action] for action in acted.tolist()),
-        next_states=mdp.next_states[:, acted],
-        transition_probs=mdp.transition_probs[:, acted],
     )
 
 

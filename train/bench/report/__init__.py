@@ -1,1 +1,1 @@
-"""The report of a run: statistics, sanity checks, predictions, tables, plots and the page."""
+"""The report of a run: statistics, sanity checks, tables, plots and the page."""

@@ -156,9 +156,8 @@ class DrawnLine(NamedTuple):
     Attributes:
         name: of the method, or of a value.
         style: class of the style sheet.
-        main: whether its interval is shown at first.
+        main: whether it is drawn in full strength.
         path: its points as "x,y x,y".
-        band: the outline of its interval in the same form; "" for none.
         points: x, y and text of marked points.
         bars: x and both ends of their intervals.
     """
@@ -167,7 +166,6 @@ class DrawnLine(NamedTuple):
     style: str
     main: bool
     path: str
-    band: str
     points: list[tuple[float, float, str]]
     bars: list[tuple[float, float, float]]
 
@@ -237,13 +235,11 @@ def _drawn_line(
     at = [x_at(x) for x in line.x]
     low, high = [y_at(y) for y in line.low if math.isfinite(y)], [y_at(y) for y in line.high if math.isfinite(y)]
     complete = bool(at) and len(low) == len(high) == len(at)
-    band = [*zip(at, high, strict=True), *reversed(list(zip(at, low, strict=True)))] if complete and not marked else []
     return DrawnLine(
         line.name,
         line.style,
         line.main,
         _path(zip(at, map(y_at, line.y), strict=True)),
-        _path(band),
         [(x, y_at(line.y[i]), _text(line, i)) for i, x in enumerate(at)] if marked else [],
         list(zip(at, low, high, strict=True)) if complete and marked else [],
     )
@@ -259,8 +255,8 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _heights(panel: Panel) -> list[float]:
-    """Every height that must be visible: of all points, of the intervals that are shown at first, and of the line for comparison."""
-    heights = [y for line in panel.lines for y in (*line.y, *((*line.low, *line.high) if line.main else ()))]
+    """Every height that must be visible: of all points, of their intervals, and of the line for comparison."""
+    heights = [y for line in panel.lines for y in (*line.y, *line.low, *line.high)]
     return [*heights, *([] if panel.level is None else [panel.level])]
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from creditflow.train.bench.language_model.suite.report import language_model_conclusions
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tidy import correlation_estimate, results_of
 from creditflow.train.bench.report.verdicts import verdict_sentences
 
-__all__ = ["conclusions", "prediction_conclusion", "suite_conclusions", "suite_description"]
+__all__ = ["conclusions", "suite_conclusions", "suite_description"]
 
 
 def conclusions(document: Mapping[str, Any]) -> list[str]:
@@ -25,10 +24,7 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
     sentences += verdict_sentences(document)
     for suite in document["suites"]:
         sentences += suite_conclusions(suite)
-    if "language_models" in document:
-        sentences += language_model_conclusions(document["language_models"])
-    predicted = prediction_conclusion(document)
-    return [*sentences, predicted] if predicted else sentences
+    return sentences
 
 
 def suite_conclusions(suite: Mapping[str, Any]) -> list[str]:
@@ -36,20 +32,6 @@ def suite_conclusions(suite: Mapping[str, Any]) -> list[str]:
     if "correlations" not in suite:
         return []
     return [f"{suite['name']}: {sentence}" for sentence in _correlation_conclusions(suite)]
-
-
-def prediction_conclusion(document: Mapping[str, Any]) -> str:
-    """How many of the preregistered predictions came true; "" if there are none."""
-    if not document["predictions"]:
-        return ""
-    checked = document["predictions"]["checked"]
-    hits, still_open = [p["hit"] for p in checked], sum(p.get("outcome") == "open" for p in checked)
-    untested = hits.count(None) - still_open
-    return (
-        f"Of the preregistered predictions {hits.count(True)} came true and {hits.count(False)} did not"
-        + (f"; {still_open} are open" if still_open else "")
-        + (f"; {untested} were not tested." if untested else ".")
-    )
 
 
 def _correlation_conclusions(suite: Mapping[str, Any]) -> list[str]:

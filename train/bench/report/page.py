@@ -22,15 +22,13 @@ from typing import Any, Final, NamedTuple
 
 from creditflow.envs.errors import require_modules
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
 from creditflow.train.bench.report.chart import MARKS, Chart, DrawnPlot, Interval, chart_of, drawn_plot
-from creditflow.train.bench.report.conclusions import prediction_conclusion, suite_conclusions, suite_description
-from creditflow.train.bench.report.plots import SECTION, Plot, document_plots
+from creditflow.train.bench.report.conclusions import suite_conclusions, suite_description
+from creditflow.train.bench.report.plots import Plot, document_plots
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table, regime_table, suite_tables, undefined_table
 from creditflow.train.bench.report.terms import DEFINITIONS, Words
-from creditflow.train.bench.report.text import prediction_rows
 from creditflow.train.bench.report.verdicts import Verdict, names_text, standing, verdict_sentences, verdicts
 from creditflow.train.statistics import Contrast
 
@@ -40,7 +38,6 @@ BREAKS = re.compile(r"(?<=[_={])(?=\w)")  # where a long name may go on in the n
 TITLES: Final[Mapping[str, str]] = {
     "table per task": "One table per task",
     "shared policy": "One policy for many tasks",
-    "language model": "Language models",
 }
 
 
@@ -103,14 +100,11 @@ def write_report(document: Mapping[str, Any], path: Path) -> None:
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode("ascii")).digest()).decode("ascii"),
         headline=headline(document),
-        predicted=prediction_conclusion(document),
         w=Words(),
         marks=MARKS,
         when=regime_table(document),
         checks=sanity_checks(document),
-        suites=[*(_section(suite, plots) for suite in document["suites"]), *_language_models(document, plots)],
-        predictions=prediction_rows(document) if document["predictions"] else [],
-        written=document["predictions"]["written"] if document["predictions"] else "",
+        suites=[_section(suite, plots) for suite in document["suites"]],
         definitions=DEFINITIONS,
         provenance=document["provenance"],
     )
@@ -143,16 +137,6 @@ def _capital(sentence: str) -> str:
     return (
         sentence[:1].upper() + sentence[1:] if sentence.startswith(("the ", "with ", "no ", "held-out ")) else sentence
     )
-
-
-def _language_models(document: Mapping[str, Any], plots: Sequence[Plot]) -> list[Section]:
-    models = document.get("language_models")
-    if models is None:
-        return []
-    description = "Small language models learn each family of tasks from one warm-up per seed; success is exact."
-    questions = _questions(language_model_tables(models), [plot for plot in plots if plot.suite == SECTION])
-    findings = [_capital(sentence.removeprefix("Language models, ")) for sentence in language_model_conclusions(models)]
-    return [Section(SECTION, description, findings, questions, models["settings"], [])]
 
 
 def _chart(table: Table) -> Chart | None:

@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from creditflow.train.bench.language_model.suite.report import learning_title
-from creditflow.train.bench.language_model.suite.summary import PRIMARY, endpoint
 from creditflow.train.bench.methods import base_method, is_control
 from creditflow.train.bench.report.figures import COLOURS, new_figure, require_plots, save_figure, tidy
 from creditflow.train.bench.report.figures import panels as row_of_axes
@@ -30,11 +27,9 @@ from creditflow.train.bench.report.tables import (
     sweep_title,
 )
 from creditflow.train.bench.report.tidy import EXACT, Measure, Results, Setting, baseline, main_schemes, results_of
-from creditflow.train.statistics import ClusteredMean, crossed_mean
 
 __all__ = [
     "SCHEME_STYLES",
-    "SECTION",
     "Line",
     "Panel",
     "Plot",
@@ -47,8 +42,6 @@ __all__ = [
 SCHEME_STYLES: Final = 8  # more lines are not told apart
 BASELINE_STYLE: Final = "s6"  # in every plot
 CONTROL_STYLES: Final = {EXACT: "c0", "oracle_progress": "c1", "stateless": "c2"}
-SECTION: Final = "language models"
-TASK_SETS: Final = {"held_out": "held-out tasks", "train": "training tasks"}
 
 
 class Line(NamedTuple):
@@ -59,7 +52,7 @@ class Line(NamedTuple):
         style: "s0" to "s7" for schemes, "c0" to "c3" for controls.
         x, y: its points, of one length.
         low, high: ends of the points' 95 % intervals; empty for none.
-        main: whether the line is drawn in full strength, with its interval; the others are faint until the reader points at
+        main: whether the line is drawn in full strength; the others are faint until the reader points at
             their name.
     """
 
@@ -102,7 +95,7 @@ class Plot:
         about: title of the table that it belongs to.
         panels: one or more panels.
         log_y: whether the vertical axes are logarithmic.
-        marked: whether points are marked; their intervals are then bars, otherwise a band.
+        marked: whether points are marked, with their intervals as bars.
         same_y: whether all panels have the same vertical axis.
     """
 
@@ -117,7 +110,7 @@ class Plot:
 
 
 def document_plots(document: Mapping[str, Any]) -> list[Plot]:
-    """The plots of all suites, then those of language models."""
+    """The plots of all suites."""
     plots = []
     for number, suite in enumerate(document["suites"]):
         results = results_of(suite)
@@ -128,7 +121,7 @@ def document_plots(document: Mapping[str, Any]) -> list[Plot]:
         elif "rows" in suite:
             plots.append(_played_plot(suite, results, number))
         plots += _sweep_plots(suite, number)
-    return plots + _language_model_plots(document["language_models"]) if "language_models" in document else plots
+    return plots
 
 
 # -- which methods get a line, and how it looks -------------------------------------------------------------------------
@@ -308,66 +301,6 @@ def _played_plot(suite: Mapping[str, Any], results: Results, number: int) -> Plo
     )
 
 
-# -- language models ----------------------------------------------------------------------------------------------------
-def _language_model_plots(part: Mapping[str, Any]) -> list[Plot]:
-    """One plot per family: success on held-out and on training tasks, and the lead over the baseline, with intervals over seeds and tasks."""
-    families = enumerate(part["families"].items())
-    return [_language_model_plot(name, family, part["baseline"], number) for number, (name, family) in families]
-
-
-def _language_model_plot(name: str, family: Mapping[str, Any], base: str, number: int) -> Plot:
-    runs = family["runs"]
-    suite = {
-        "schemes": [method for method in runs if not is_control(method)],
-        "controls": [method for method in runs if is_control(method)],
-    }
-
-    def area(method: str, rival: str) -> ClusteredMean:
-        values = endpoint(runs[method], PRIMARY[0])
-        return crossed_mean(values - endpoint(runs[rival], PRIMARY[0]) if rival else values)
-
-    styles = _styles_by_score(suite, list(runs), area)
-    iterations = [float(point["iteration"]) for point in runs[base][0]]
-    panels = []
-    for tasks, title in TASK_SETS.items():
-        level = float(np.mean([floors["best"][tasks]["sampled"] for floors in family["floors"]]))
-        success = {method: _success(runs[method], tasks) for method in styles}
-        lines = _banded_lines(styles, success, iterations)
-        panels.append(Panel(title, "update", "exact success rate, sampled", lines, level=level))
-    base_success = _success(runs[base], "held_out")
-    leads = {method: _success(runs[method], "held_out") - base_success for method in styles}
-    lines = _banded_lines(styles, leads, iterations)
-    panels.append(Panel(f"held-out tasks, minus {base}", "update", "difference of success rates", lines))
-    return Plot(
-        SECTION,
-        f"language-model-{number}",
-        f"Exact success rate of language models while they learn {name}; bands: 95 % intervals over seeds and tasks, of the best "
-        f"scheme, {base} and the exact advantage, and of the method whose name is pointed at. Tasks differ in difficulty, which widens the "
-        "bands of the first two panels; the third compares methods paired by seed and task. Dotted level: the model before reinforcement "
-        f"learning, at its best temperature.{_left_out(suite, styles)}",
-        learning_title(name),
-        panels,
-    )
-
-
-def _success(curves: Sequence[Sequence[Mapping[str, Any]]], tasks: str) -> NDArray[np.float64]:
-    """float64 (S, points, T): sampled success by seed, point of the curve and task."""
-    by_seed = [[point[tasks]["sampled"] for point in curve] for curve in curves]
-    return np.array(by_seed, np.float64)
-
-
-def _banded_lines(
-    styles: Mapping[str, str], values: Mapping[str, NDArray[np.float64]], iterations: Sequence[float]
-) -> list[Line]:
-    """A line with its intervals for every method; those of the best scheme, the baseline and the exact advantage are shown at first."""
-    lines, main = [], _main_names(styles)
-    for method, style in styles.items():
-        means = [Estimate.of(crossed_mean(values[method][:, i])) for i in range(len(iterations))]
-        low, high = [mean.low for mean in means], [mean.high for mean in means]
-        lines.append(Line(method, style, iterations, [mean.mean for mean in means], low, high, method in main))
-    return lines
-
-
 # -- swept parameters ---------------------------------------------------------------------------------------------------
 def _sweep_plots(suite: Mapping[str, Any], number: int) -> list[Plot]:
     """A plot of every swept scheme: an endpoint over the values of the first parameter, a line per value of the others."""
@@ -460,8 +393,6 @@ def _draw_line(axes: Any, line: Line, *, marked: bool) -> None:
     if marked and line.low:
         errors = np.subtract(line.y, line.low), np.subtract(line.high, line.y)
         axes.errorbar(line.x, line.y, yerr=errors, fmt="none", capsize=3, color=look["color"])
-    elif line.low and line.main:
-        axes.fill_between(line.x, line.low, line.high, color=look["color"], alpha=0.15, linewidth=0)
 
 
 def _look(style: str) -> dict[str, Any]:

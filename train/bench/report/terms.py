@@ -34,7 +34,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "itself)",
     "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
     "mean success during training": "area under the learning curve, divided by its length, over a budget of environment turns (a "
-    "shared policy or a language model: over its updates); the final criterion",
+    "shared policy: over its updates); the final criterion",
     "shared policy": "one policy over features of the state whose parameters many tasks share, so that a step for one task changes the "
     "others; held-out tasks are evaluated but not trained on; a batch is the rollouts of one update",
     "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from creditflow.train.bench.language_model.suite.report import language_model_text
 from creditflow.train.bench.report.conclusions import conclusions, suite_description
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tables import regime_table, suite_tables, undefined_table
 from creditflow.train.text_table import text_table
 
-__all__ = ["document_text", "prediction_rows"]
+__all__ = ["document_text"]
 
 
 def document_text(document: Mapping[str, Any]) -> str:
-    """Tables of every suite, sanity checks, predictions, and last, just above the shell prompt, the conclusions."""
+    """Tables of every suite, sanity checks, and last, just above the shell prompt, the conclusions."""
     blocks = []
     for suite in document["suites"]:
         blocks.append(f"=== {suite['name']}\n{suite_description(suite)}")
@@ -30,21 +29,7 @@ def document_text(document: Mapping[str, Any]) -> str:
     when = regime_table(document)
     if when and document["suites"]:
         blocks.append(f"=== {when.title}\n{when.note}\n\n{text_table(when.rows, when.controls)}")
-    if "language_models" in document:
-        blocks.append(f"=== Language models\n{language_model_text(document['language_models'])}")
     checks = [[c.suite, "passed" if c.passed else "FAILED", c.check, c.observed] for c in sanity_checks(document)]
     blocks.append("=== Sanity checks\n" + text_table([["suite", "result", "check", "observed"], *checks]))
-    if document["predictions"]:
-        rows = [["id", "result", "observed", "prediction"], *prediction_rows(document)]
-        blocks.append("=== Preregistered predictions\n" + text_table(rows))
     blocks.append("=== Conclusions\n" + "\n".join(f"- {sentence}" for sentence in conclusions(document)))
     return "\n\n".join(blocks)
-
-
-def prediction_rows(document: Mapping[str, Any]) -> list[list[str]]:
-    """Id, result, observed values and statement of every prediction."""
-    words = {True: "true", False: "FALSE", None: "not run"}
-    return [
-        [p["id"], p.get("outcome") or words[p["hit"]], p["observed"], p["statement"]]
-        for p in document["predictions"]["checked"]
-    ]

@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from creditflow.train.bench.language_model.suite.summary import PRIMARY, endpoint
 from creditflow.train.bench.report.statistics import CellMeans, Estimate
 from creditflow.train.bench.studies import Study
 from creditflow.train.bench.variants.names import MethodName
@@ -35,7 +34,6 @@ __all__ = [
     "baseline",
     "correlation_estimate",
     "correlations",
-    "language_model_results",
     "main_schemes",
     "mean_correlation",
     "results_of",
@@ -338,20 +336,6 @@ def _played(suite: Mapping[str, Any]) -> Setting:
     area = {name: np.asarray(row["area_by_seed"], np.float64) for name, row in rows.items()}
     curves = {name: row["curve"] for name, row in rows.items()}
     return Setting("environment", suite["name"], "distinct", 1, 1, "", {"area": area}, curves={"training": curves})
-
-
-def language_model_results(part: Mapping[str, Any], learning: Mapping[str, Any]) -> Results:
-    """The learning of language models, a setting for each family of tasks.
-
-    Args:
-        part: ``document["language_models"]``.
-        learning: ``document["amounts"]["learning"]``.
-    """
-    settings = []
-    for name, family in part["families"].items():
-        values = {end: {m: endpoint(curves, end) for m, curves in family["runs"].items()} for end in PRIMARY}
-        settings.append(Setting("language model", name, "distinct", learning["tasks"], learning["size"], "", values))
-    return Results(settings, "both")
 
 
 # -- names of methods ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from creditflow.train.bench.methods import is_control
 from creditflow.train.bench.report.design import unstable_rivals
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tidy import (
@@ -25,7 +24,6 @@ from creditflow.train.bench.report.tidy import (
     Results,
     Setting,
     baseline,
-    language_model_results,
     main_schemes,
     results_of,
 )
@@ -221,10 +219,6 @@ def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
     for suite in document["suites"]:
         of_suite = _compared(results_of(suite), suite["schemes"], suite["name"])
         found += [(_stable(verdict, suite), differences) for verdict, differences in of_suite]
-    if "language_models" in document:
-        results = language_model_results(document["language_models"], document["amounts"]["learning"])
-        schemes = [name for name in results.methods(results.endpoints[0]) if not is_control(name)]
-        found += _compared(results, schemes, "language models")
     return _one_family(found)
 
 

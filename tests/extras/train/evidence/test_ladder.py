@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from evidence.ladder import run
-
-from creditflow.train.bench.language_model.suite.run import learn, warm_up
+from evidence.language_models.run import learn, warm_up
 
 STUDY = Path(run.__file__).parent
 ROWS = [json.loads(line) for line in (STUDY / "results.jsonl").read_text("utf-8").splitlines()]

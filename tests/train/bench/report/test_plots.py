@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -10,12 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.language_model_part import language_model_document, language_model_part
 from helpers.servers.browser import driven
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
 from creditflow.train.bench.report.chart import HEIGHT, MARKS, WIDTH, drawn_plot
 from creditflow.train.bench.report.page import write_report
 from creditflow.train.bench.report.plots import (
@@ -34,11 +33,6 @@ HOSTILE = "</svg></style><script>document.title='owned'</script><img src=x onerr
 STYLES = [*(f"s{i}" for i in range(SCHEME_STYLES)), "c0", "c1", "c2", "c3"]
 
 
-@pytest.fixture
-def models() -> dict[str, Any]:
-    return language_model_document(language_model_part())
-
-
 def style_sheet() -> str:
     return str((files("creditflow.assets") / "report" / "bench.css").read_text(encoding="ascii"))
 
@@ -48,60 +42,12 @@ def page_of(document: dict[str, Any], folder: Path) -> str:
     return (folder / "report.html").read_text()
 
 
-def test_every_learning_table_of_every_regime_has_a_plot(document, models) -> None:
-    for content, tables in (
-        (document, [table for suite in document["suites"] for table in suite_tables(suite)]),
-        (models, language_model_tables(models["language_models"])),
-    ):
-        about = {plot.about for plot in document_plots(content)}
-        learning = [
-            t.title
-            for t in tables
-            if "during training" in t.title or "Learning (" in t.title or t.title.endswith(": learning")
-        ]
-        assert learning
-        assert about >= set(learning)
-        assert about <= {table.title for table in tables}
-
-
-def test_every_question_about_language_models_has_a_plot_or_a_chart_with_intervals(models) -> None:
-    about = {plot.about for plot in document_plots(models)}
-    for table in language_model_tables(models["language_models"]):
-        drawn = [bar for bar in table.bars if bar is not None]
-        assert table.title in about or drawn or table.title == "Predictions", table.title
-        assert all(bar.low <= bar.mean <= bar.high for bar in drawn)
-
-
-def test_the_curves_of_language_models_have_intervals_and_the_difference_of_the_baseline_is_zero(models) -> None:
-    for plot in document_plots(models):
-        *levels, difference = plot.panels
-        for panel in plot.panels:
-            for line in panel.lines:
-                assert all(low <= y <= high for low, y, high in zip(line.low, line.y, line.high, strict=True))
-        (base,) = [line for line in difference.lines if line.name == "grpo"]
-        assert base.y == [0.0, 0.0, 0.0]
-        for line, other in itertools.product(levels[0].lines, difference.lines):
-            if line.name == other.name:
-                grpo = next(one for one in levels[0].lines if one.name == "grpo")
-                np.testing.assert_allclose(np.subtract(line.y, grpo.y), other.y, atol=1e-12)
-
-
-def test_the_columns_of_language_models_have_intervals_and_units(models) -> None:
-    exempt = {"p", "detectable", "variance"}  # the last is a median, and its table says so
-    for table in language_model_tables(models["language_models"]):
-        for column, head in enumerate(table.rows[0]):
-            bare = [row[column] for row in table.rows[1:] if re.fullmatch(r"[-+]?\d*\.\d+", row[column])]
-            assert not bare or head in exempt, (table.title, head)
-    assert "median, without" in next(
-        t.note for t in language_model_tables(models["language_models"]) if "one step" in t.title
-    )
-
-
-def test_a_conclusion_about_language_models_counts_schemes_alone(models) -> None:
-    area, *_ = language_model_conclusions(models["language_models"])
-    assert area.startswith("Language models, held-out area: gigpo has the highest mean, +")
-    assert "oracle_adv" not in area
-    assert re.search(r"\+[\d.]+ \[\+[\d.]+, \+[\d.]+\] percentage points", area)
+def test_every_learning_table_has_a_plot(document) -> None:
+    tables = [table for suite in document["suites"] for table in suite_tables(suite)]
+    about = {plot.about for plot in document_plots(document)}
+    learning = {table.title for table in tables if "during training" in table.title}
+    assert learning
+    assert learning <= about <= {table.title for table in tables}
 
 
 def test_at_most_eight_schemes_have_a_line_the_best_and_the_baseline_always() -> None:
@@ -130,19 +76,18 @@ def test_all_that_is_drawn_lies_within_the_panel(points, log_y, marked) -> None:
     (panel, again) = drawn_plot(plot).panels
     assert panel == again
     (drawn,) = panel.lines
-    corners = [tuple(map(float, pair.split(","))) for pair in f"{drawn.path} {drawn.band}".split()]
+    corners = [tuple(map(float, pair.split(","))) for pair in drawn.path.split()]
     corners += [(a, b) for a, *ends in drawn.bars for b in ends] + [(a, b) for a, b, _ in drawn.points]
     assert all(0 <= a <= WIDTH and 0 <= b <= HEIGHT for a, b in corners)
     assert bool(drawn.bars) == bool(drawn.points) == marked
-    assert bool(drawn.band) != marked
     assert all(0 <= at <= WIDTH for _, at in panel.x_ticks)
     assert all(0 <= at <= HEIGHT for _, at in panel.y_ticks)
 
 
-def test_the_same_plots_are_written_as_pictures(models, tmp_path) -> None:
-    plots = document_plots(models)
+def test_the_same_plots_are_written_as_pictures(document, tmp_path) -> None:
+    plots = document_plots(document)
     pictures = draw_plots(plots, tmp_path)
-    assert [path.name for path in pictures] == ["language-model-0.png", "language-model-1.png"]
+    assert [path.name for path in pictures] == [f"{plot.stem}.png" for plot in plots]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
 
 
@@ -191,7 +136,10 @@ def test_the_colours_of_lines_are_told_apart_by_everyone_and_stand_out_from_the_
 def test_every_style_has_a_colour_a_mark_and_a_rule_for_its_name_in_the_legend() -> None:
     sheet = style_sheet()
     for style in STYLES:
-        assert f".plot:has(.legend .{style}:is(:hover, :focus-within)) .band.{style}" in sheet
+        assert (
+            f".plot:has(.legend .{style}:is(:hover, :focus-within)) .panel :is(.line, .bar, .mark):not(.{style})"
+            in sheet
+        )
         assert re.search(rf"\.{style}\b[^{{}}]*\{{ --own: ", sheet)
     assert list(MARKS) == STYLES
     assert len(set(MARKS.values())) == len(STYLES)
@@ -202,31 +150,33 @@ def escaped(text: str) -> str:
     return text.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;").replace('"', "&#34;")
 
 
-def hostile() -> dict[str, Any]:
-    return language_model_document(language_model_part(("grpo", HOSTILE, "oracle_adv"), (HOSTILE,)))
+def renamed(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The document with other names in place of the schemes that are better than grpo, one of which is the best."""
+    text = json.dumps(document).replace('"graphgpo"', json.dumps(name)).replace('"grouptd"', json.dumps("my_" + name))
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
-def test_hostile_names_stay_text_in_plots_too_and_no_two_elements_share_an_id(models, tmp_path) -> None:
-    page = page_of(hostile(), tmp_path)
-    (figure,) = re.findall(r'(?s)<figure class="plot">.*?</figure>', page)
+def test_hostile_names_stay_text_in_plots_too_and_no_two_elements_share_an_id(document, tmp_path) -> None:
+    page = page_of(renamed(document, HOSTILE), tmp_path)
+    figure, *_ = re.findall(r'(?s)<figure class="plot">.*?</figure>', page)
     assert escaped(HOSTILE) in figure
     assert "<script" not in page and "<img" not in page
-    ids = re.findall(r'\bid="([^"]*)"', page_of(models, tmp_path))
+    ids = re.findall(r'\bid="([^"]*)"', page_of(document, tmp_path))
     assert len(ids) == len(set(ids))
     assert " id=" not in figure and "style=" not in figure
 
 
-def test_a_long_name_may_go_on_in_the_next_line_and_is_searched_as_one(tmp_path) -> None:
+def test_a_long_name_may_go_on_in_the_next_line_and_is_searched_as_one(document, tmp_path) -> None:
     long = "graphgpo{distance_discount=0.1}"
-    page = page_of(language_model_document(language_model_part(("grpo", long))), tmp_path)
+    page = page_of(renamed(document, long), tmp_path)
     assert "graphgpo{<wbr>distance_<wbr>discount=<wbr>0.1}" in page
     assert long in re.sub("<wbr>", "", page)
-    assert escaped(HOSTILE) in page_of(hostile(), tmp_path).replace("<wbr>", "")
 
 
 @pytest.mark.browser
-def test_plots_have_the_colours_of_the_page(models, tmp_path) -> None:
-    write_report(models, tmp_path / "report.html")
+def test_plots_have_the_colours_of_the_page(document, tmp_path) -> None:
+    write_report(document, tmp_path / "report.html")
     script = (
         "const of = (s) => getComputedStyle(document.querySelector(s));"
         "return [of('.plot polyline.s0').stroke, of('.plot text').fill, of('.panel').backgroundColor, of('.panel svg').backgroundColor]"
@@ -244,23 +194,20 @@ def test_plots_have_the_colours_of_the_page(models, tmp_path) -> None:
 
 
 @pytest.mark.browser
-def test_a_name_in_the_legend_shows_its_interval_by_the_keyboard(models, tmp_path) -> None:
-    write_report(models, tmp_path / "report.html")
+def test_a_name_in_the_legend_makes_the_other_lines_faint_by_the_keyboard(document, tmp_path) -> None:
+    write_report(document, tmp_path / "report.html")
     with driven(tmp_path) as browser:
         browser.open(tmp_path / "report.html")
-        hidden = (
-            "return [...document.querySelectorAll('.plot .band:not(.main)')].map((e) => getComputedStyle(e).visibility)"
-        )
-        before = browser.run(hidden)
-        assert before and set(before) == {"hidden"}
-        style = browser.run("return document.querySelector('.plot .band:not(.main)').classList[1]")
+        style = browser.run("return document.querySelector('.plot .line').classList[1]")
+        faint = f"return getComputedStyle(document.querySelector('.panel .line:not(.{style})')).opacity"
+        before = browser.run(faint)
         browser.run(f"document.querySelector('.legend .{style} button').focus()")
-        assert "visible" in browser.run(hidden)
+        assert browser.run(faint) == "0.12" != before
 
 
 @pytest.mark.browser
-def test_hostile_names_in_plots_are_not_executed(tmp_path) -> None:
-    write_report(hostile(), tmp_path / "report.html")
+def test_hostile_names_in_plots_are_not_executed(document, tmp_path) -> None:
+    write_report(renamed(document, HOSTILE), tmp_path / "report.html")
     with driven(tmp_path) as browser:
         browser.open(tmp_path / "report.html")
         assert browser.run("return document.title") == "creditflow bench"

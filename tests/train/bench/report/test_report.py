@@ -69,17 +69,6 @@ def test_the_conclusions_come_before_the_tables(out):
     assert text.index("works as it should") < text.index("<table")
 
 
-def test_predictions_are_shown_when_they_were_checked(document, tmp_path):
-    document["predictions"] = {
-        "written": "long before",
-        "checked": [{"id": "P01", "about": "gain", "statement": "It rains.", "hit": False, "observed": "sun"}],
-    }
-    write_report(document, tmp_path / "report.html")
-    text = Page((tmp_path / "report.html").read_text()).text
-    assert "Written long before." in text
-    assert "FALSE" in text
-
-
 def test_the_page_escapes_what_it_shows(hostile, tmp_path):
     write_report(hostile, tmp_path / "report.html")
     page = Page((tmp_path / "report.html").read_text())
@@ -97,7 +86,7 @@ def played(lead, tasks=12):
         return {"area": [float(np.mean(areas)), 0.0, 1.0], "gain": [0.0, 0.0, 0.0], "area_by_seed": areas, "first": 0.4, "curve": [0.4]}  # fmt: skip
 
     rows = {"grpo": row(base), "mine": row(mine)}
-    return {"suites": [{"name": "shop", "schemes": ["grpo", "mine"], "rows": rows}], "predictions": None}
+    return {"suites": [{"name": "shop", "schemes": ["grpo", "mine"], "rows": rows}]}
 
 
 def test_a_played_suite_has_a_sentence_and_few_tasks_no_verdict():

@@ -14,7 +14,6 @@ from creditflow.train.bench.report.tables import regime_table, suite_tables
 from creditflow.train.bench.report.tidy import study_results
 from creditflow.train.bench.report.verdicts import against, contrast_texts, leader_of, p_text, verdicts
 from creditflow.train.bench.studies import Study
-from creditflow.train.text_table import text_table
 
 
 def results(seed=0, seeds=5, tasks=30, **means):
@@ -102,42 +101,6 @@ def test_the_verdicts_are_by_regime_keys_batch_and_condition():
     assert table.rows[2][6] == "–"
     tied = table.rows[4]
     assert "(detectable: " in tied[8]
-
-
-def test_language_models_are_compared_by_their_area_on_held_out_tasks():
-    def curve(lead, seed):
-        """Success rises from .2 to .2 + lead in the first half and stays."""
-        rng = np.random.default_rng(seed)
-        tasks = 0.2 + 0.02 * rng.normal(size=6)
-        points = {0: tasks, 2: tasks + lead + 0.01 * rng.normal(size=6), 4: tasks + lead}
-        return [{"iteration": at, "held_out": {"sampled": x.tolist()}} for at, x in points.items()]
-
-    runs = {
-        name: [curve(lead, s) for s in range(4)]
-        for name, lead in {"grpo": 0.2, "gigpo": 0.3, "oracle_adv": 0.5}.items()
-    }
-    document = {
-        "results_version": 4,
-        "provenance": {},
-        "predictions": None,
-        "sanity": [],
-        "amounts": {"learning": {"tasks": 8, "size": 4}},
-        "suites": [],
-        "language_models": {"families": {"pits": {"runs": runs}}},
-    }
-    (found,) = verdicts(document)
-    assert (found.regime, found.tasks, found.batch, found.samples) == (
-        "language model",
-        "pits",
-        "8 tasks × 4 rollouts",
-        "4 seeds",
-    )
-    assert found.leader.name == "gigpo"
-    assert found.lead is not None
-    assert found.lead.difference.mean == pytest.approx(0.1 * 0.75, abs=0.01)
-    table = regime_table(document, document)
-    assert table is not None
-    assert text_table(table.rows, table.controls).count("language model  pits") == 2
 
 
 def test_there_is_no_verdict_without_two_schemes_on_a_learning_curve():

@@ -1,8 +1,7 @@
-"""The suite of language models: its shortcuts agree with sampled episodes and with the trainer."""
+"""The study of language models: its shortcuts agree with sampled episodes and with the trainer."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
@@ -10,13 +9,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pytest
 import torch
-
-from creditflow.train.bench.document import RunOptions
-from creditflow.train.bench.exact.simulate import ArrayGroup
-from creditflow.train.bench.exact.values import policy_gradient, success
-from creditflow.train.bench.language_model.suite.model_policy import flat_parameters, load_parameters, parameter_vector
-from creditflow.train.bench.language_model.suite.run import learn, run_language_models, warm_up
-from creditflow.train.bench.language_model.suite.setting import (
+from evidence.language_models.model_policy import flat_parameters, load_parameters, parameter_vector
+from evidence.language_models.run import learn, measure_families, warm_up
+from evidence.language_models.setting import (
     Setting,
     family_settings,
     family_tasks,
@@ -26,8 +21,13 @@ from creditflow.train.bench.language_model.suite.setting import (
     parameters_of,
     parameters_text,
 )
-from creditflow.train.bench.language_model.suite.training import demonstrated_states, expert_table, imitate
-from creditflow.train.bench.language_model.suite.work import LM_PRESETS, TurnForm, WarmUpWork
+from evidence.language_models.training import demonstrated_states, expert_table, imitate
+from evidence.language_models.work import WORK as FULL
+from evidence.language_models.work import LearningWork, TurnForm, WarmUpWork
+
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.bench.exact.values import policy_gradient, success
+from creditflow.train.bench.jobs import JobRunner
 from creditflow.train.bench.learning.batch import batch_credit
 from creditflow.train.bench.learning.loss import ascent_weights, loss_turns
 from creditflow.train.bench.learning.stack import split_rows
@@ -38,12 +38,21 @@ from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.run.assemble import make_backend, make_policy_agent
-from creditflow.train.run.identity import OtherRunError
 from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers.records.trajectory import Turn
 
-WORK = replace(LM_PRESETS["lm-smoke"], pool=4, evaluated=2)
 FAMILIES = ("pits", "sokoban")
+WORK = replace(
+    FULL,
+    families=("pits",),
+    seeds=2,
+    pool=4,
+    evaluated=2,
+    split="valid",
+    warm_up=dict.fromkeys(FAMILIES, WarmUpWork(16, 0.5, 8)),
+    learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),
+    methods=("grpo", "grouptd", "oracle_adv"),
+)
 FORMS = {"token": TurnForm(), "letters": TurnForm("letters"), "history": TurnForm(window=1)}
 PLAN = TurnForm("plan")
 AVERAGES: tuple[Literal["token_mean", "trajectory_mean", "turn_mean"], ...] = (
@@ -244,21 +253,14 @@ def test_parameters_survive_a_round_trip_through_text(warm):
     np.testing.assert_array_equal(parameter_vector(setting.model), before)
 
 
-def test_the_whole_suite_runs_and_a_resumed_run_gives_the_same(tmp_path):
-    def run(folder, *, resume=False, **settings):
-        options = RunOptions(tmp_path / folder, 1, ("bench",), resume)
-        return run_language_models("lm-smoke", options, seed=5, **settings)
-
-    document = run("a")
-    again = run("a", resume=True)
-    assert again == json.loads(json.dumps(document))
-    with pytest.raises(OtherRunError, match="device"):
-        run("a", resume=True, device="cuda")
-    other = run("b", methods=["grouptd", "grouptd_relative_pooled"])
-    assert other["language_models"]["families"] == document["language_models"]["families"]
-    for family in document["language_models"]["families"].values():
-        starts = {json.dumps(curve[0]["held_out"]) for curves in family["runs"].values() for curve in curves[:1]}
-        assert len(starts) == 1  # all methods of a seed start from one model
+def test_the_whole_study_runs_and_all_methods_of_a_seed_start_from_one_model(tmp_path):
+    family = measure_families(WORK, 5, "cpu", JobRunner(tmp_path, "study", 1))["pits"]
+    assert {name: len(curves) for name, curves in family["runs"].items()} == dict.fromkeys(WORK.methods, WORK.seeds)
+    for seed, start in enumerate(family["start"]):
+        for curves in family["runs"].values():
+            assert curves[seed][0]["held_out"] == start["held_out"]
+    for floor in family["floors"]:
+        assert floor["imitation"].keys() == {"same", "clean"} and 0.1 <= floor["best"]["temperature"] <= 1.0
 
 
 @pytest.mark.parametrize("family", FAMILIES)

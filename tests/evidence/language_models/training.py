@@ -10,6 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from evidence.language_models.model_policy import ModelPolicy
+from evidence.language_models.setting import Setting
+from evidence.language_models.work import LearningWork, WarmUpWork
 from numpy.typing import NDArray
 
 from creditflow.train.bench.critics import StateFeatures
@@ -17,9 +20,6 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import success, visitation
-from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
-from creditflow.train.bench.language_model.suite.setting import Setting
-from creditflow.train.bench.language_model.suite.work import LearningWork, WarmUpWork
 from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.bench.learning.batch import Draw, Sampling
 from creditflow.train.bench.learning.learner import AdamUpdate, Learning

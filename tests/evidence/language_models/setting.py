@@ -21,9 +21,13 @@ from typing import Any, Final, Literal, cast
 
 import numpy as np
 import torch
+from evidence.language_models.model_policy import ModelPolicy, load_parameters, parameter_vector
+from evidence.language_models.tables import with_history, with_plans
+from evidence.language_models.work import LanguageModelWork, TurnForm
 from numpy.typing import NDArray
 
 import creditflow
+from creditflow.agents.base import View
 from creditflow.agents.language_model.agent import Conversations
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import PromptingConfig
@@ -33,9 +37,7 @@ from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import FiniteMDP, tabulate
-from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, load_parameters, parameter_vector
-from creditflow.train.bench.language_model.suite.work import LanguageModelWork, TurnForm
-from creditflow.train.bench.language_model.tables import PromptTable, prompt_ids, with_action, with_history, with_plans
+from creditflow.train.bench.language_model.tables import PromptTable, with_action
 from creditflow.train.bench.shared.kinds.changes import Changes
 from creditflow.train.policy.network.scratch import build_model
 from creditflow.train.run.assemble import scratch_tokenizer
@@ -76,6 +78,7 @@ SPELLED: Final = PATTERN.replace("[a-z]+", "[a-z]")
 PLANNED: Final = 2  # moves of a plan
 LETTERS: Final = 6  # of the longest action, with an end token
 FORM: Final = TurnForm()
+UNUSED: Final = np.random.default_rng(0)  # building a prompt uses no randomness
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +350,7 @@ def prompted_task(
     for state, history in states:
         observation, info = views[state]
         turns = tuple(Turn("", boards.actions[action], "") for action in history)
-        prompts.append(prompt_ids(conversations, env, observation, info, turns))
+        prompts.append(conversations.build_prompt(View(observation, info, turns, env, UNUSED)).ids)
     return PromptTable(with_plans(mdp, PLANNED) if form.completion == "plan" else mdp, tuple(prompts))
 
 

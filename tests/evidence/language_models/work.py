@@ -1,15 +1,14 @@
-"""Sizes of the suite ``lm``. Imports no torch."""
+"""The sizes of a run. Imports no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from types import MappingProxyType
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from creditflow.wrappers.credit.base import Aggregation
 
-__all__ = ["LM_PRESETS", "LanguageModelWork", "LearningWork", "NetworkSize", "OneStepWork", "TurnForm", "WarmUpWork"]
+__all__ = ["WORK", "LanguageModelWork", "LearningWork", "NetworkSize", "TurnForm", "WarmUpWork"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +89,8 @@ class LearningWork:
 
 
 @dataclass(frozen=True, slots=True)
-class OneStepWork:
-    """M1, M2 and M3 at the start of learning.
-
-    Attributes:
-        seeds: number of seeds, each with its own warm-up.
-        tasks: training tasks of a batch, the same in every batch.
-        batches: number of batches for M1 and M3.
-        steps: number of these batches whose gradient is also followed for one step, for M2.
-        kl: KL divergence of a step, in nats per turn.
-    """
-
-    seeds: int
-    tasks: int
-    batches: int
-    steps: int
-    kl: float = 0.003
-
-
-@dataclass(frozen=True, slots=True)
 class LanguageModelWork:
-    """All sizes of one run of the suite.
+    """All sizes of one run.
 
     Attributes:
         families: names of the task families.
@@ -119,9 +99,8 @@ class LanguageModelWork:
         evaluated: number of evaluated tasks, of the pool and of the held-out split each.
         split: the held-out split: "valid" while settings are chosen, "test" for the final run.
         warm_up: by family, size of the warm-up, with as many steps as lead to 20 to 40 % success.
-        learning, one_step: sizes of the parts.
+        learning: sizes of reinforcement learning.
         methods: schemes and controls that train a model.
-        controls: further controls in the one-step metrics.
         size: size of the network; None for the family's.
         task_seed: seed of the tasks of all training runs; a benchmark run sets its own.
         form: what a model reads and writes in one turn.
@@ -134,17 +113,10 @@ class LanguageModelWork:
     split: str
     warm_up: Mapping[str, WarmUpWork]
     learning: LearningWork
-    one_step: OneStepWork
     methods: tuple[str, ...]
-    controls: tuple[str, ...] = ("flipped(oracle_adv)", "shuffled(oracle_adv)")
     size: NetworkSize | None = None
     task_seed: int = 0
     form: TurnForm = TurnForm()
-
-    def to_json(self) -> dict[str, Any]:
-        """The sizes as result files store them, where ``evaluated`` has the key "judged"; without the seed of the run."""
-        sizes = {name: value for name, value in asdict(self).items() if name != "task_seed"}
-        return {"judged" if name == "evaluated" else name: value for name, value in sizes.items()}
 
 
 METHODS: Final = (
@@ -166,29 +138,13 @@ METHODS: Final = (
     *("mt_ppo[linear]", "stateless", "oracle_adv"),
 )
 
-LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
-    {
-        "lm": LanguageModelWork(
-            families=("sokoban", "pits"),
-            seeds=10,
-            pool=256,
-            evaluated=48,
-            split="test",
-            warm_up={"sokoban": WarmUpWork(1000, 0.5, 90), "pits": WarmUpWork(1000, 0.5, 60)},
-            learning=LearningWork(iterations=80, tasks=8, size=4, lr=5e-4, points=5),
-            one_step=OneStepWork(seeds=3, tasks=16, batches=16, steps=4),
-            methods=METHODS,
-        ),
-        "lm-smoke": LanguageModelWork(
-            families=("pits",),
-            seeds=2,
-            pool=8,
-            evaluated=4,
-            split="valid",
-            warm_up={"pits": WarmUpWork(16, 0.5, 8), "sokoban": WarmUpWork(16, 0.5, 8)},
-            learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),
-            one_step=OneStepWork(seeds=1, tasks=2, batches=3, steps=1),
-            methods=("grpo", "grouptd", "grouptd_relative_pooled", "oracle_adv"),
-        ),
-    }
+WORK: Final = LanguageModelWork(
+    families=("sokoban", "pits"),
+    seeds=10,
+    pool=256,
+    evaluated=48,
+    split="test",
+    warm_up={"sokoban": WarmUpWork(1000, 0.5, 90), "pits": WarmUpWork(1000, 0.5, 60)},
+    learning=LearningWork(iterations=80, tasks=8, size=4, lr=5e-4, points=5),
+    methods=METHODS,
 )
