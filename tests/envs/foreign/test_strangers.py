@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers.plugins import registries_restored
 from helpers.strangers import Guess, GuessOn, GuessWords
 from helpers.toy_text import CLIFF, TAXI
 
@@ -21,6 +22,8 @@ from creditflow.train.cli import main
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import DenseReward, Group, GroupEnv, InvalidActions, Recorder, credit, read_groups
 
+forgotten = pytest.fixture(registries_restored)
+pytestmark = pytest.mark.usefixtures("forgotten")  # commands load environments from a file
 OWN = Path(__file__).parents[2] / "helpers/strangers.py"
 LAKE = "FrozenLake-v1"
 MAKERS: dict[str, Callable[[], gym.Env]] = {
