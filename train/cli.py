@@ -30,7 +30,8 @@ EXIT_CODES = {
     130: "interrupted",
 }
 
-# name -> line in `creditflow --help`; creditflow.train.commands.<name> (serve-search: serve.search; see ABOUT) is imported when called
+# name -> line in `creditflow --help`; creditflow.train.commands.<name> is imported when called (serve-search: serve.search,
+# check-batch: check_batch; see ABOUT)
 COMMANDS = {
     "demo": "show which turn of a failed episode each scheme blames",
     "score": "score your own log: choose a scheme, write an advantage per turn and a page",
@@ -44,6 +45,7 @@ COMMANDS = {
     "eval": "evaluate a language model on a panel: success with confidence intervals",
     "bench": "compare credit schemes and write tables and report.html",
     "audit": "report which schemes a trajectory log supports",
+    "check-batch": "check the arrays of one training step of any trainer: does the credit reach the loss?",
     "view": "write a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal",
     "serve-env": "serve an environment over HTTP and WebSocket, as an OpenEnv server",
@@ -60,7 +62,7 @@ ABOUT = ("envs", "schemes", "doctor")  # in the folder about/
 
 def command_module(name: str) -> ModuleType:
     """The module of a command, imported now."""
-    module = f"about.{name}" if name in ABOUT else name.replace("-", ".")
+    module = f"about.{name}" if name in ABOUT else name.replace("serve-", "serve.").replace("-", "_")
     return import_module(f"creditflow.train.commands.{module}")
 
 

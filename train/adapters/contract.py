@@ -1,7 +1,7 @@
 """The contract of an adapter: the batches that it must carry from a trainer's own types to its loss without a change.
 
 An adapter's test builds its trainer's batch from each case, runs the adapter and hands back what stands on the sampled tokens;
-``check_end`` compares that with the scheme's own numbers. The page "Write an adapter in thirty lines" shows one.
+``check_end`` compares that with the scheme's own numbers and runs ``check_batch`` on it. The page "Write an adapter in thirty lines" shows one.
 
 >>> from creditflow.wrappers.credit.bridge import TurnColumns, advantages
 >>> def end(case, scheme):
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import CreditflowError
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import Played, assign_turns, make_episode, make_group
+from creditflow.wrappers.credit.check_batch import BatchReport, check_batch
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import encode_line
@@ -88,6 +89,20 @@ class ContractCase:
         per_turn = [table[row, start:stop][mask[row, start:stop]].tolist() for row, start, stop in spans.tolist()]
         return self.by_episode(per_turn)
 
+    def batch(self, on_tokens: OnTokens) -> BatchReport:
+        """The report of ``check_batch`` on the step that these numbers make, with one row per episode."""
+        mask, spans = self.rows()
+        advantages, turns = np.zeros(mask.shape), np.full(mask.shape, -1)
+        rows = [row for episode in on_tokens for row in episode]
+        indices = [t for episode in self.episodes for t in range(len(episode.turns))]
+        for (row, start, stop), t, values in zip(spans.tolist(), indices, rows, strict=True):
+            turns[row, start:stop] = t
+            advantages[row, start:stop][mask[row, start:stop]] = values
+        return check_batch(
+            advantages, mask, turns=turns, groups=[one.group_id for one in self.episodes],
+            rewards=[one.episode_return for one in self.episodes],
+        )  # fmt: skip
+
     def by_episode(self, per_turn: Sequence[list[float]]) -> OnTokens:
         """A list of N turns as lists of the B episodes."""
         remaining, lists = list(per_turn), list[list[list[float]]]()
@@ -130,6 +145,8 @@ def check_end(end: End, *, schemes: Sequence[str] = SCHEMES, tolerance: float = 
                         row, [number] * count, rtol=tolerance, atol=tolerance,
                         err_msg=f"{case.name}, {name}: turn {t} of episode {episode.trajectory_id!r}",
                     )  # fmt: skip
+            report = case.batch(on_tokens)
+            _require(not report.errors, f"{case.name}, {name}: check_batch has errors\n{report}")
     return tuple(case.name for case in CASES)
 
 

@@ -20,6 +20,7 @@ from creditflow.wrappers.credit.annotations.gae import gae, whiten
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
 from creditflow.wrappers.credit.bridge import Advantages, TurnColumns, advantages
 from creditflow.wrappers.credit.check import CheckReport, check_credit
+from creditflow.wrappers.credit.check_batch import BatchReport, Finding, check_batch
 from creditflow.wrappers.credit.explanation import Explanation, explain
 from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.normalize import normalize
@@ -28,15 +29,18 @@ from creditflow.wrappers.credit.registry import SCHEMES, describe, load, make, n
 __all__ = [
     "Advantages",
     "Aggregation",
+    "BatchReport",
     "CheckReport",
     "Credit",
     "CreditError",
     "Explanation",
+    "Finding",
     "Scheme",
     "Semantics",
     "TurnColumns",
     "ValueTargets",
     "advantages",
+    "check_batch",
     "check_credit",
     "describe",
     "explain",

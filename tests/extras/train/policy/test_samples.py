@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.policy.samples import Row, broadcast_to_tokens, make_rows, ratio_segments, token_weights
 from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -129,3 +133,22 @@ def test_weights_sum_to_one_and_do_not_depend_on_how_trajectories_are_cut_into_r
         a, b = np.concatenate(token_weights(whole, kind)), np.concatenate(token_weights(cut, kind))
         assert np.isclose(a.sum(), 1.0)
         assert np.allclose(a, b)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scheme", ["grpo", "gigpo"])
+@pytest.mark.parametrize("layout", ["trajectory", "turn"])
+def test_check_batch_finds_no_error_in_our_own_rows(seed: int, scheme: str, layout: Any) -> None:
+    rng = np.random.default_rng(seed)
+    groups = [random_group(rng, token_values=("value.a",)) for _ in range(3)]
+    members = [(f"g{i}", member) for i, group in enumerate(groups) for member in group.trajectories]
+    rows = make_rows(groups, credit.make(scheme).assign_batch(groups), row_layout=layout)
+    shape = (len(rows), max(map(len, rows)))
+    mask, advantages, turns = np.zeros(shape, np.bool_), np.zeros(shape), np.full(shape, -1)
+    for i, row in enumerate(rows):
+        mask[i, row.target], advantages[i, row.target], turns[i, row.target] = True, row.advantage, row.turn
+    report = credit.check_batch(
+        advantages, mask, turns=turns, groups=[members[row.trajectory][0] for row in rows],
+        trajectories=[row.trajectory for row in rows], rewards=[members[row.trajectory][1].episode_return for row in rows],
+    )  # fmt: skip
+    assert report.errors == (), report
