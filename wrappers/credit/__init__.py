@@ -16,15 +16,19 @@ A scheme's class is an attribute of this package too. Its module is imported whe
 'graphgpo'
 """
 
+from typing import TYPE_CHECKING, Any
+
 from creditflow.wrappers.credit.annotations.gae import gae, whiten
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
 from creditflow.wrappers.credit.bridge import Advantages, TurnColumns, advantages
-from creditflow.wrappers.credit.check import CheckReport, check_credit
 from creditflow.wrappers.credit.check_batch import BatchReport, Finding, check_batch
 from creditflow.wrappers.credit.explanation import Explanation, explain
 from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.registry import SCHEMES, describe, load, make, names, register
+
+if TYPE_CHECKING:  # properties and random groups: only a test of a scheme needs them
+    from creditflow.wrappers.credit.check import CheckReport, check_credit
 
 __all__ = [
     "Advantages",
@@ -55,8 +59,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> type[Scheme]:
-    """Return the class of a shipped scheme by its Python name."""
+def __getattr__(name: str) -> Any:
+    """Return the class of a shipped scheme by its Python name, or what tests a scheme."""
+    if name in ("CheckReport", "check_credit"):
+        from creditflow.wrappers.credit import check
+
+        return getattr(check, name)
     if name[0].isupper():  # not modules of this package, which Python looks up here before it imports them
         for scheme in SCHEMES.entries().values():
             if scheme.__name__ == name and scheme.__module__.startswith(f"{__name__}."):

@@ -270,7 +270,8 @@ def _optional(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[Any] | 
 
 
 def _sums(labels: Integers, values: Any, count: int) -> Floats:
-    return np.bincount(labels, np.asarray(values, np.float64), count)
+    sums: Floats = np.bincount(labels, np.asarray(values, np.float64), count).astype(np.float64)
+    return sums
 
 
 def _extremes(labels: Integers, values: Floats, count: int) -> tuple[Floats, Floats]:
@@ -353,7 +354,8 @@ class _Batch:
         if self.reward is None or not self.grouped:
             return np.zeros(self.n_groups, np.bool_)
         low, high = _extremes(self.group_of, self.reward, self.n_groups)
-        return (low == high) & (self.group_sizes > 1)
+        equal: Flags = low == high
+        return equal & (self.group_sizes > 1)
 
     @property
     def group_sizes(self) -> Integers:
