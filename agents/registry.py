@@ -9,6 +9,7 @@ from importlib import import_module
 
 from creditflow.agents.base import Agent
 from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.pretrained import ModelOptions
 from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
 from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.language_model.search_o1 import SearchO1Agent
@@ -18,7 +19,7 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.registry import Registry
 
-__all__ = ["PROMPTED", "REGISTRY", "check_agent", "load_agent", "make_agent"]
+__all__ = ["PROMPTED", "REGISTRY", "check_agent", "check_options", "load_agent", "make_agent"]
 
 # language models: module and function that open the name's argument; imported only then
 MODELS: dict[str, tuple[str, str]] = {
@@ -28,9 +29,9 @@ MODELS: dict[str, tuple[str, str]] = {
 }
 
 
-def _model(name: str, argument: str, device: str = "auto") -> Agent:
+def _model(name: str, argument: str, device: str = "auto", options: ModelOptions | None = None) -> Agent:
     module, function = MODELS[name]
-    agent: Agent = getattr(import_module(module), function)(argument, device=device)
+    agent: Agent = getattr(import_module(module), function)(argument, device=device, options=options)
     return agent
 
 
@@ -115,31 +116,50 @@ def check_agent(spec: str) -> None:
         import_module("creditflow.agents.language_model.openai_agent").parse_served(argument)
 
 
-def make_agent(spec: str, *, device: str = "auto") -> Agent:
+def make_agent(spec: str, *, device: str = "auto", options: ModelOptions | None = None) -> Agent:
     """Make an agent from ``NAME`` or ``NAME:ARGUMENT`` ("noisy:0.2", "hf:PATH", "vllm:PATH", "openai:URL#MODEL", "react:hf:PATH").
 
     Args:
         spec: name of the agent.
         device: device of a model in this process.
+        options: of a command, for a language model.
 
     Raises:
-        ConfigError: an unknown name (never a download) or a malformed argument.
+        ConfigError: an unknown name (never a download), a malformed argument, or options of a language model for an agent that
+            is none, or that brings its own prompts.
     """
     check_agent(spec)
     name, _, argument = spec.partition(":")
+    check_options(spec, options)
     if (plugin := _plugin(spec)) is not None:
         plugin_name, argument = plugin
         return _agent_of(REGISTRY.get(plugin_name), argument, spec)
     if name in PROMPTED:
-        model = make_agent(argument, device=device)
+        model = make_agent(argument, device=device, options=options)
         if not isinstance(model, LanguageModelAgent):
             raise ConfigError(
                 f"agent {name!r} prompts a language model, which {argument!r} is not: write {name}:hf:PATH"
             )
         return PROMPTED[name](model)
     if name in MODELS:
-        return _model(name, argument, device)
+        return _model(name, argument, device, options)
     return AGENTS[name](argument)
+
+
+def check_options(spec: str, options: ModelOptions | None) -> None:
+    """Raise ConfigError unless the agent of a spec takes these options of a command."""
+    name = spec.partition(":")[0]
+    given = list(options.given()) if options else []
+    if _plugin(spec) is not None or name not in (*MODELS, *PROMPTED):
+        wrong, why = given, "is for language models (hf:PATH, vllm:PATH, openai:URL#MODEL)"
+    else:
+        own = ("prompt", "dialect", "history", "window") if name in PROMPTED else ()
+        wrong, why = (
+            [option for option in given if option in own],
+            "is for models without a prefix, which brings its own",
+        )
+    if wrong:
+        raise ConfigError(f"--{wrong[0].replace('_', '-')} {why}; leave it out, got --agent {short_repr(spec)}")
 
 
 def _agent_of(make: Callable[..., Agent], argument: str, spec: str) -> Agent:

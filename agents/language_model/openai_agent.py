@@ -15,6 +15,7 @@ from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.pretrained import (
+    ModelOptions,
     PromptingConfig,
     folder_end_ids,
     folder_prompting,
@@ -75,6 +76,7 @@ def make_openai_agent(
     prompting: PromptingConfig | None = None,
     device: str = "auto",
     client: Client | None = None,
+    options: ModelOptions | None = None,
 ) -> LanguageModelAgent:
     """The agent ``openai:URL#MODEL``.
 
@@ -83,6 +85,7 @@ def make_openai_agent(
         sampling, prompting: see ``make_hf_agent``.
         device: only "auto": the server chooses its own.
         client: replaces the HTTP client, in tests.
+        options: of a command.
 
     Raises:
         ConfigError: a malformed argument, a device, a model that the server does not have, or no tokenizer.
@@ -94,6 +97,7 @@ def make_openai_agent(
         raise ConfigError(
             f"the device of a served model is chosen by its server: do not set it, got {short_repr(device)}"
         )
+    (options or ModelOptions()).require_elsewhere(f"openai:{url}#{model}")
     if find_spec("transformers") is None:
         raise MissingExtraError("transformers", "train")
     if client is None:
@@ -110,7 +114,7 @@ def make_openai_agent(
         tokenizer = open_tokenizer(folder)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"cannot open the tokenizer in {folder!r}: {error}") from error
-    prompting, sampling, ends = *folder_prompting(folder, prompting, sampling), folder_end_ids(folder)
+    prompting, sampling, ends = *folder_prompting(folder, prompting, sampling, options), folder_end_ids(folder)
     context = served.get("max_model_len")
     backend = OpenAIBackend(
         client,

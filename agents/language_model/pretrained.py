@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.agents.language_model.chat import make_chat
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.models.lora import adapter_base, load_adapter
+from creditflow.agents.models.lora import adapter_base, load_adapter, merge_adapter
 from creditflow.agents.models.pictures import attach_pictures, find_pictures, open_pictures, pictures_of
 from creditflow.agents.models.vision import VISION_FAMILIES
 from creditflow.agents.prompts import make_prompt
@@ -30,6 +30,8 @@ from creditflow.envs.reading.model_folders import check_model_files, model_setti
 
 __all__ = [
     "AGENT_FILE",
+    "DTYPES",
+    "ModelOptions",
     "PromptingConfig",
     "folder_end_ids",
     "folder_prompting",
@@ -45,6 +47,7 @@ __all__ = [
 # written beside a trained model: its prompting and sampling settings, so that hf:PATH prompts it in the same way
 AGENT_FILE = "creditflow_agent.json"
 VERSION = 2
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 def require_torch() -> None:
@@ -114,6 +117,46 @@ class PromptingConfig:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """What the options of a command change in the settings of a model's folder; None keeps them.
+
+    Attributes:
+        prompt, dialect, chat, history, window: see ``PromptingConfig``; a window alone also sets the history to it.
+        max_new_tokens, temperature: see ``Sampling``.
+        dtype: type of the weights; "" for the agent's own default.
+        threads: of the processor, for a model in this process; 0 for torch's default.
+    """
+
+    prompt: str | None = None
+    dialect: str | None = None
+    chat: str | None = None
+    history: Literal["append", "window"] | None = None
+    window: int | None = None
+    max_new_tokens: int | None = None
+    temperature: float | None = None
+    dtype: str = ""
+    threads: int = 0
+
+    def given(self) -> dict[str, Any]:
+        """The options that are set."""
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+
+    def settings(self, prompting: PromptingConfig, sampling: Sampling) -> tuple[PromptingConfig, Sampling]:
+        """The settings with these options."""
+        own = {name: value for name, value in asdict(self).items() if value is not None}
+        if "window" in own:
+            own.setdefault("history", "window")
+        prompting = replace(prompting, **{f.name: own[f.name] for f in fields(prompting) if f.name in own})
+        return prompting, replace(sampling, **{f.name: own[f.name] for f in fields(sampling) if f.name in own})
+
+    def require_elsewhere(self, agent: str) -> None:
+        """Raise ConfigError for options of a model in this process, for one that is not."""
+        for name, value in (("--dtype", self.dtype), ("--threads", self.threads)):
+            if value:
+                raise ConfigError(f"{name} is for a model in this process (hf:PATH), not for {agent}; leave it out")
+
+
 def write_agent_file(path: Path, prompting: PromptingConfig, sampling: Sampling) -> None:
     """Write the prompting and sampling settings of a trained model."""
     data = {"format_version": VERSION, "prompting": asdict(prompting), "sampling": asdict(sampling)}
@@ -162,12 +205,15 @@ def _check(part: str, given: Mapping[str, Any], defaults: Sampling | PromptingCo
 
 
 def folder_prompting(
-    folder: str, prompting: PromptingConfig | None, sampling: Sampling | None
+    folder: str, prompting: PromptingConfig | None, sampling: Sampling | None, options: ModelOptions | None = None
 ) -> tuple[PromptingConfig, Sampling]:
-    """Prompting and sampling settings: those given, else those the trainer saved in the folder, else the defaults."""
+    """Prompting and sampling settings: those given, else those the trainer saved in the folder, else the defaults.
+
+    Options of a command change them.
+    """
     saved = Path(folder) / AGENT_FILE
     saved_settings = read_agent_file(saved) if saved.is_file() else (PromptingConfig(), Sampling())
-    return prompting or saved_settings[0], sampling or saved_settings[1]
+    return (options or ModelOptions()).settings(prompting or saved_settings[0], sampling or saved_settings[1])
 
 
 def generation_ends(model: Any) -> tuple[int, ...]:
@@ -264,7 +310,12 @@ def open_tokenizer(path: str | Path, *, pictures: bool = False) -> Any:
 
 
 def make_hf_agent(
-    argument: str, *, sampling: Sampling | None = None, prompting: PromptingConfig | None = None, device: str = "auto"
+    argument: str,
+    *,
+    sampling: Sampling | None = None,
+    prompting: PromptingConfig | None = None,
+    device: str = "auto",
+    options: ModelOptions | None = None,
 ) -> LanguageModelAgent:
     """The agent ``hf:PATH``.
 
@@ -275,13 +326,22 @@ def make_hf_agent(
         sampling: replaces the folder's sampling settings (default: temperature 1, at most 256 new tokens).
         prompting: replaces the folder's prompting settings.
         device: "auto", "cpu", "cuda", …
+        options: of a command.
     """
     if not argument:
         raise ConfigError("missing model path; write hf:PATH")
-    model, tokenizer = open_pretrained(argument, device=device)
+    options = options or ModelOptions()
+    if options.dtype not in ("", *DTYPES):
+        raise unknown_name_error("--dtype", options.dtype, DTYPES)
+    saved_prompting, saved_sampling = folder_prompting(argument, prompting, sampling, options)
+    model, tokenizer = open_pretrained(argument, device=device, dtype=options.dtype or "float32")
+    import torch
+
     from creditflow.agents.backends.transformers_backend import TransformersBackend
 
-    saved_prompting, saved_sampling = folder_prompting(argument, prompting, sampling)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    merge_adapter(model)  # its weights do not change any more, and a layer with an adapter takes several times as long
     with naming(argument):
         return saved_prompting.agent(
             TransformersBackend(model, version=argument), tokenizer, saved_sampling, name=f"hf:{argument}"

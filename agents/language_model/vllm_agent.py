@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.pretrained import (
+    ModelOptions,
     PromptingConfig,
     folder_end_ids,
     folder_prompting,
@@ -28,6 +31,7 @@ def make_vllm_agent(
     device: str = "auto",
     config: VllmConfig | None = None,
     seed: int = 0,
+    options: ModelOptions | None = None,
 ) -> LanguageModelAgent:
     """The agent ``vllm:PATH``: float32 on a CPU, bfloat16 on a GPU.
 
@@ -37,6 +41,7 @@ def make_vllm_agent(
         device: "auto", or the device type that the installed vLLM was built for.
         config: engine settings; the default takes 90 % of a GPU's memory, since nothing else uses it.
         seed: seed of the engine.
+        options: of a command.
 
     Raises:
         ConfigError: no folder, an unsupported release, or one built for another device.
@@ -57,10 +62,11 @@ def make_vllm_agent(
         tokenizer = open_tokenizer(argument)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"cannot open the tokenizer in {argument!r}: {error}") from error
-    engine = VllmEngine(
-        argument, dtype="float32" if release.cpu else "bfloat16", config=config or VllmConfig(memory=0.9), seed=seed
-    )
-    prompting, sampling = folder_prompting(argument, prompting, sampling)
+    options = options or ModelOptions()
+    replace(options, dtype="").require_elsewhere(f"vllm:{argument}")
+    dtype = options.dtype or ("float32" if release.cpu else "bfloat16")
+    prompting, sampling = folder_prompting(argument, prompting, sampling, options)
+    engine = VllmEngine(argument, dtype=dtype, config=config or VllmConfig(memory=0.9), seed=seed)
     return prompting.agent(
         VllmBackend(engine, version=argument),
         tokenizer,

@@ -27,6 +27,7 @@ __all__ = [
     "inject_adapter",
     "load_adapter",
     "lora_layers",
+    "merge_adapter",
     "merged_weights",
     "require_peft",
     "save_adapter",
@@ -126,6 +127,17 @@ def merged_weights(model: Any) -> dict[str, Any]:
                 tensor = (tensor.float() + layers[layer].get_delta_weight(NAME).float()).to(tensor.dtype)
             state[f"{layer}.{rest}" if layer else name] = tensor
     return state
+
+
+def merge_adapter(model: Any) -> None:
+    """Put the adapter of a model into its weights, in place, where it has one; no layer has one then."""
+    import torch
+
+    with torch.no_grad():
+        for name, layer in lora_layers(model):
+            weight = layer.base_layer.weight
+            weight.copy_((weight.float() + layer.get_delta_weight(NAME).float()).to(weight.dtype))
+            model.set_submodule(name, layer.base_layer)
 
 
 def save_adapter(model: Any, folder: Path, base: str) -> None:

@@ -29,23 +29,26 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import bare_env, env_id
 from creditflow.envs.tasks import Task
+from creditflow.train.arguments.model_options import add_model_options, model_options
 from creditflow.train.arguments.options import non_negative, parse_rewards, positive, seed
-from creditflow.train.arguments.outputs import add_output
+from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
+from creditflow.train.progress import note, progress
 from creditflow.train.rollout.running import marked
-from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, versions
+from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, require_same_log, versions
+from creditflow.train.run.interrupted import complete_groups, write_log
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import write_jsonl
 
 if TYPE_CHECKING:
     from creditflow.train.settings.schema import EnvConfig
@@ -53,6 +56,10 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 SAMPLES: Final = 4
+TEMPERATURE: Final = 1.0
+# tasks that are played, and then written, together: more keep a GPU busy, fewer lose less to an interruption
+WAVE_ON_CPU: Final = 8
+WAVE_WRITTEN: Final = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,20 +91,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help=f"number of sampled episodes per task (default {SAMPLES})",
     )
-    parser.add_argument(
-        "--temperature", type=float, default=1.0, help="sampling temperature of the sampled episodes (default 1)"
-    )
-    parser.add_argument(
-        "--max-new-tokens",
-        type=int,
-        default=0,
-        metavar="N",
-        help="maximum length of a completion (default: the model's own setting)",
-    )
     parser.add_argument("--seed", type=seed, default=0, help="random seed of the sampled episodes (default 0)")
     parser.add_argument(
         "--device", default="auto", help="device that runs the model: auto, cpu, cuda, … (default auto)"
     )
+    add_model_options(parser, "sampling temperature of the sampled episodes (default 1)")
     _add_measures(parser)
     _add_exact_and_outputs(parser)
     printed = parser.add_mutually_exclusive_group()
@@ -145,9 +143,12 @@ def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
     add_output(
         parser,
         "--out",
+        Output(grows=True),
         metavar="FILE",
-        help="trajectory log to write, with every episode (.jsonl, .jsonl.gz); with --exact, one line of values per task",
+        help="trajectory log to write, one group per task: the greedy episode, then the sampled ones (.jsonl, .jsonl.gz); with "
+        "--exact, one line of values per task",
     )
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted --out from its partial output")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -159,8 +160,8 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.answers import dialect_of
     from creditflow.train.rollout.asynchronous import AsynchronousEngine
     from creditflow.train.rollout.engine import RolloutEngine
-    from creditflow.train.rollout.evaluation import evaluate
-    from creditflow.train.rollout.own_metrics import MetricError, make_metric
+    from creditflow.train.rollout.evaluation import measured_tasks, played_tasks
+    from creditflow.train.rollout.own_metrics import make_metric
     from creditflow.train.rollout.score_table import latex_table, score_rows, score_text
     from creditflow.train.rollout.tasks import group_env_factory, on_panel
     from creditflow.train.settings.overrides import apply_overrides
@@ -170,28 +171,32 @@ def run(args: argparse.Namespace) -> int:
     env = on_panel(env, args.panel) if args.panel else env
     tasks = _listed_tasks(env, args.limit)
     metrics = [make_metric(name) for name in dict.fromkeys(args.metric.split(",")) if name]
-    agent = make_agent(args.agent, device=args.device)
+    agent = make_agent(args.agent, device=args.device, options=replace(model_options(args), temperature=None))
     if not hasattr(agent, "with_sampling"):
         raise ConfigError(
             f"eval needs a language model, as in --agent hf:PATH, vllm:PATH or openai:URL#MODEL; got {short_repr(args.agent)}"
         )
+    temperature = TEMPERATURE if args.temperature is None else args.temperature
     if args.exact:
-        return _run_exactly(args, agent, env, tasks)
-    groups: list[Group] = []
+        return _run_exactly(args, agent, env, tasks, temperature)
     # a server answers its requests one by one: no episode waits for another one's answer
     engine = AsynchronousEngine if "openai" in args.agent.split(":")[:2] else RolloutEngine
     make_env = group_env_factory(env, 1, texts=True)
-    sampled = _at(agent, args.temperature, args.max_new_tokens) if args.samples else None
-    try:
-        result = evaluate(
-            engine(make_env), _at(agent, 0.0, args.max_new_tokens), sampled, tasks,
-            samples=args.samples, seed=args.seed, rewards=parse_rewards(args.reward), metrics=metrics, trials=args.trials,
-            dialect=dialect_of(make_env().members[0].base), keep=groups.append if args.out else None,
+    playing = engine(make_env)
+    on_cpu = str(getattr(getattr(agent, "backend", None), "device", "")) == "cpu"
+
+    def play(rest: Sequence[Task]) -> Iterator[list[Group]]:
+        played = played_tasks(
+            playing, _at(agent, 0.0), _at(agent, temperature) if args.samples else None, rest,
+            samples=args.samples, seed=args.seed, trials=args.trials, wave=WAVE_ON_CPU if on_cpu else WAVE_WRITTEN,
         )  # fmt: skip
-    except MetricError:
-        _write_log(args, env, groups)  # a faulty metric does not cost the episodes
-        raise
-    _write_log(args, env, groups)
+        return progress(played, "eval", len(rest)) if rest else iter(())
+
+    played = _logged(args, env, tasks, play) if args.out else list(play(tasks))
+    result = measured_tasks(
+        tasks, played, samples=args.samples, rewards=parse_rewards(args.reward), metrics=metrics, trials=args.trials,
+        dialect=dialect_of(make_env().members[0].base),
+    )  # fmt: skip
     rows = score_rows(result)
     if args.json:
         named = {"agent": args.agent, "env": args.env, "panel": args.panel}
@@ -203,10 +208,47 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_log(args: argparse.Namespace, env: EnvConfig, groups: Sequence[Group]) -> None:
-    if args.out:
-        run = identity_text(_identity(args, env))
-        write_jsonl(args.out, [marked(_played_by(group, args.agent), run) for group in groups])
+def _logged(
+    args: argparse.Namespace,
+    env: EnvConfig,
+    tasks: Sequence[Task],
+    play: Callable[[Sequence[Task]], Iterator[list[Group]]],
+) -> list[list[Group]]:
+    """The groups of every task, each written as soon as it is played; with ``--resume`` after those that are in the log."""
+    identity = _identity(args, env)
+    run = identity_text(identity)
+
+    def finished(left: Path) -> list[Group]:
+        groups = complete_groups(left)
+        for group in groups:
+            require_same_log(group, identity, str(left))
+        by_task = _by_task(groups)
+        if by_task and (args.trials > 1 or len(by_task[-1][0]) <= args.samples):
+            by_task.pop()  # its last group, or a further trial, may be missing
+        if [groups[0].task_id for groups in by_task] != [task.task_id for task in tasks[: len(by_task)]]:
+            raise TrajectoryError(f"{left} has other tasks; start over with --force or with another output")
+        note(f"resuming after {len(by_task)} of {len(tasks)} tasks")
+        return [group for groups in by_task for group in groups]
+
+    def remaining(found: int) -> Iterator[list[Group]]:
+        del found  # groups; several trials have several
+        rest = tasks[len(_by_task(kept)) :]
+        for groups in play(rest):
+            yield [marked(_played_by(group, args.agent), run) for group in groups]
+
+    kept: list[Group] = []
+
+    def keep(left: Path) -> list[Group]:
+        kept.extend(finished(left))
+        return list(kept)
+
+    groups, _ = write_log(Path(args.out), remaining, finished=keep, resume=args.resume)
+    return _by_task(groups)
+
+
+def _by_task(groups: Sequence[Group]) -> list[list[Group]]:
+    """Groups that follow one another and have one task, together."""
+    return [list(some) for _, some in groupby(groups, key=lambda group: group.task_id)]
 
 
 def _listed_tasks(env: EnvConfig, limit: int) -> list[Task]:
@@ -222,7 +264,9 @@ def _listed_tasks(env: EnvConfig, limit: int) -> list[Task]:
     return [source.get(task_id) for task_id in (ids[:limit] if limit else ids)]
 
 
-def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Sequence[Task]) -> int:
+def _run_exactly(
+    args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Sequence[Task], temperature: float
+) -> int:
     """Evaluate exactly, and print or write the results.
 
     Raises:
@@ -245,11 +289,11 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
         if is_set:
             raise ConfigError(f"--exact plays no episodes, so {name} has no effect; leave it out, or leave out --exact")
     result = evaluate_exactly(
-        _at(agent, args.temperature, args.max_new_tokens),
+        _at(agent, temperature),
         open_tokenizer(path),
         bare_env(args.env, env.options),
         tasks,
-        temperature=args.temperature,
+        temperature=temperature,
         max_states=args.max_states,
     )
     if args.out:
@@ -267,16 +311,16 @@ def _identity(args: argparse.Namespace, env: EnvConfig) -> Identity:
         "env": {"id": env_id(env.name), "options": {**env.options, "panel": args.panel}},
         "files": contents(env.options),
         "agent": agent_identity(args.agent),
-        "sampling": {"samples": args.samples, "temperature": args.temperature, "max_new_tokens": args.max_new_tokens},
+        "model": model_options(args).given(),
+        "samples": args.samples,
         "trials": args.trials,
         "seed": args.seed,
     }
 
 
-def _at(agent: Any, temperature: float, max_new_tokens: int) -> Any:
+def _at(agent: Any, temperature: float) -> Any:
     """The same agent at another temperature."""
-    limit = max_new_tokens or agent.sampling.max_new_tokens
-    return agent.with_sampling(replace(agent.sampling, temperature=temperature, max_new_tokens=limit))
+    return agent.with_sampling(replace(agent.sampling, temperature=temperature))
 
 
 def _played_by(group: Group, name: str) -> Group:

@@ -24,11 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.agents.registry import check_agent
+from creditflow.agents.language_model.pretrained import ModelOptions
+from creditflow.agents.registry import check_agent, check_options
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.registration import bare_env, env_id, maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
+from creditflow.train.arguments.model_options import add_model_options, model_options
 from creditflow.train.arguments.options import add_env_arguments, env_arguments, parse_rewards, positive, seed, workers
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
@@ -88,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="address of a running Ray cluster to play on (auto, HOST:PORT); needs the extra [ray]",
     )
+    add_model_options(parser, "sampling temperature; 0 takes the most likely token")
     parser.add_argument("--resume", action="store_true", help="continue an interrupted command from its partial output")
     add_output(
         parser, "--out", Output(grows=True), required=True, metavar="FILE",
@@ -101,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     rewards = parse_rewards(args.reward)
     tasks = _tasks(args, settings)
     spec = RolloutSpec(
-        env=args.env, options=settings, agent=args.agent, group_size=args.group_size, seed=args.seed,
+        env=args.env, options=settings, agent=args.agent, model=model_options(args).given(), group_size=args.group_size, seed=args.seed,
         invalid_actions=args.invalid_actions, oracle=args.oracle, rewards=tuple(rewards),
         pictures="" if args.out == "-" else str(pictures_beside(args.out)),
     )  # fmt: skip
@@ -125,11 +128,13 @@ def run(args: argparse.Namespace) -> int:
 def identity_of(spec: RolloutSpec) -> Identity:
     """Everything that determines an episode except its task; the number of tasks and the workers do not."""
     check_agent(spec.agent)
+    check_options(spec.agent, ModelOptions(**spec.model))
     return {
         "versions": versions(),
         "env": {"id": env_id(spec.env), "options": spec.options},
         "files": contents(spec.options),
         "agent": agent_identity(spec.agent),
+        "model": spec.model,
         "group_size": spec.group_size,
         "invalid_actions": spec.invalid_actions,
         "oracle": spec.oracle,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.scoring import exact_match, token_f1
 from creditflow.envs.wikisearch.protocol.dialects import Dialect
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["ANSWER_METRICS", "answer_scores", "dialect_of", "mean_answer_scores"]
+__all__ = ["ANSWER_METRICS", "answer_scores", "dialect_of"]
 
 ANSWER_METRICS: Final = {"em": exact_match, "f1": token_f1}
 
@@ -38,19 +34,3 @@ def answer_scores(group: Group, index: int, dialect: Dialect) -> dict[str, float
         return dict.fromkeys(ANSWER_METRICS, 0.0)
     golden = [str(answer) for answer in group.task["answers"]]
     return {name: float(metric(call.items[0], golden)) for name, metric in ANSWER_METRICS.items()}
-
-
-def mean_answer_scores(rounds: Sequence[Sequence[Group]], dialect: Dialect) -> dict[str, NDArray[np.float64]]:
-    """Return the metrics by name, float64 (tasks,), as means over rounds.
-
-    Args:
-        rounds: in each, one group of one episode per task.
-        dialect: format of their calls.
-    """
-    totals = {name: np.zeros(len(rounds[0])) for name in ANSWER_METRICS}
-    for groups in rounds:
-        for task, group in enumerate(groups):
-            scores = answer_scores(group, 0, dialect)
-            for name in ANSWER_METRICS:
-                totals[name][task] += scores[name]
-    return {name: total / len(rounds) for name, total in totals.items()}

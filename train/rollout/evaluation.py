@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,17 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import Reward
 from creditflow.envs.wikisearch.protocol.dialects import Dialect
-from creditflow.train.rollout.answers import mean_answer_scores
+from creditflow.train.rollout.answers import ANSWER_METRICS, answer_scores
 from creditflow.train.rollout.engine import Engine
 from creditflow.train.rollout.own_metrics import Metric, measured
-from creditflow.train.rollout.running import RolloutReport
 from creditflow.train.settings.rollout import WAVE
 from creditflow.train.statistics import Interval, normal_interval, rate_interval, t_quantile
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Evaluation", "clustered_interval", "evaluate", "pass_at_k", "task_type"]
+__all__ = [
+    "Evaluation", "clustered_interval", "evaluate", "measured_tasks", "pass_at_k", "played_tasks", "task_type",
+]  # fmt: skip
 
 
 def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.float64]:
@@ -163,9 +164,26 @@ def evaluate(
     engine: Engine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *,
     samples: int, seed: int, wave: int = WAVE,
     rewards: Mapping[str, Reward] | None = None, metrics: Sequence[Metric] = (), dialect: Dialect | None = None,
-    trials: int = 1, keep: Callable[[Group], None] | None = None,
+    trials: int = 1,
 ) -> Evaluation:  # fmt: skip
-    """Evaluate: play every task once with ``greedy`` and ``samples`` times with ``sampled``.
+    """Play every task once with ``greedy`` and ``samples`` times with ``sampled``, and measure the episodes.
+
+    The arguments are those of ``played_tasks`` and ``measured_tasks``.
+    """
+    samples = samples if sampled is not None else 0
+    played = played_tasks(engine, greedy, sampled, tasks, samples=samples, seed=seed, wave=wave, trials=trials)
+    return measured_tasks(
+        tasks, list(played), samples=samples, rewards=rewards, metrics=metrics, dialect=dialect, trials=trials
+    )
+
+
+def played_tasks(
+    engine: Engine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *, samples: int, seed: int,
+    wave: int = WAVE, trials: int = 1,
+) -> Iterator[list[Group]]:  # fmt: skip
+    """Play every task; yields its group, in order: the greedy episode as replica 0, then the sampled ones.
+
+    Further trials of its episodes are further groups of the task, because they are no independent samples.
 
     Args:
         engine: rollout engine with groups of one member.
@@ -174,61 +192,121 @@ def evaluate(
         samples: number of sampled episodes per task; 0 for none.
         seed: seed of the sampled episodes; equal seeds give equal random numbers to every policy.
         wave: number of concurrent episodes.
-        rewards: transcript rewards to compute too, by name; needs questions, and an engine that keeps texts.
-        metrics: metrics of the user to compute too.
-        dialect: of a search environment its format of calls: exact match and F1 of the answers are computed too.
         trials: maximum number of attempts at a task, with reflections in between; needs ``ReflexionAgent`` and texts.
-            An episode counts by its last trial.
-        keep: called with every group that was played, all trials included.
 
     Raises:
-        ConfigError: no tasks, a context that no prompt fits, a task that cannot be started, or several trials of an agent that does not reflect.
+        ConfigError: no tasks, a task that cannot be started, or several trials of an agent that does not reflect.
     """
     if not tasks:
         raise ConfigError("there are no tasks to evaluate on")
-    agents = [agent for agent in (greedy, sampled) if agent is not None]
-    players = [_Player(engine, agent, tasks, seed, wave, trials, keep) for agent in agents]
-    greedy_groups = players[0].round(0)
-    rounds = [players[1].round(1 + r) for r in range(samples)] if sampled is not None else []
-    reported = rounds or [greedy_groups]
-    episodes = [group for groups in reported for group in groups]
-    played = RolloutReport()
-    played.add_episodes(episodes)
-    played.require_room()
-    turns = [turn for group in episodes for turn in group.turns]
+    agents = [greedy, *([sampled] * samples if sampled is not None else [])]
+    if trials < 1 or (trials > 1 and not all(isinstance(agent, ReflexionAgent) for agent in agents)):
+        raise ConfigError(f"several trials need an agent that reflects: reflexion:hf:PATH; got {trials} trials")
+    for start in range(0, len(tasks), wave):
+        some = tasks[start : start + wave]
+        rounds = [_round(engine, agent, some, seed, number, trials) for number, agent in enumerate(agents)]
+        for task in some:
+            episodes = [played[task.task_id] for played in rounds]
+            yield [_of_trial(episodes, trial) for trial in range(max(map(len, episodes)))]
 
-    def by_task(value: Callable[[Group], float]) -> NDArray[np.float64]:
-        """Mean of each task's values over the reported rounds."""
-        values = np.array([value(group) for group in episodes], np.float64)
-        means: NDArray[np.float64] = values.reshape(len(reported), len(tasks)).mean(axis=0)
+
+def _round(
+    engine: Engine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trials: int
+) -> dict[str, list[Group]]:
+    """One episode of each task, with further trials of failed ones; by task the groups of its trials."""
+    if isinstance(agent, ReflexionAgent):
+        agent.reset()
+    played: dict[str, list[Group]] = {task.task_id: [] for task in tasks}
+    unsolved = list(tasks)
+    for trial in range(trials):
+        groups = engine.play(agent, unsolved, seed=seed, iteration=iteration, trial=trial)
+        if len(groups) != len(unsolved):
+            raise ConfigError("some tasks could not be started, so they cannot be evaluated")
+        for group in groups:
+            played[group.task_id].append(group)
+        failed = [group.trajectories[0] for group in groups if not group.trajectories[0].success]
+        unsolved = [task for task in unsolved if not played[task.task_id][-1].trajectories[0].success]
+        if not unsolved or trial + 1 == trials:
+            break
+        if isinstance(agent, ReflexionAgent):
+            agent.reflect(failed, seed=seed, iteration=iteration)
+    return played
+
+
+def _of_trial(rounds: Sequence[Sequence[Group]], trial: int) -> Group:
+    """One group of a task's episodes that had such a trial; the replica is the number of the round."""
+    name = f"{rounds[0][0].task_id}#eval" + (f".{trial}" if trial else "")
+    members = [
+        replace(groups[trial].trajectories[0], group_id=name, trajectory_id=f"{name}/{number}", replica=number)
+        for number, groups in enumerate(rounds)
+        if len(groups) > trial
+    ]
+    return replace(rounds[0][0], trajectories=tuple(members))
+
+
+def measured_tasks(
+    tasks: Sequence[Task],
+    played: Sequence[Sequence[Group]],
+    *,
+    samples: int,
+    rewards: Mapping[str, Reward] | None = None,
+    metrics: Sequence[Metric] = (),
+    dialect: Dialect | None = None,
+    trials: int = 1,
+) -> Evaluation:
+    """Measure episodes; one counts by its last trial.
+
+    Args:
+        tasks: the tasks, in order.
+        played: for each of them what ``played_tasks`` yielded.
+        samples: number of sampled episodes per task.
+        rewards: transcript rewards to compute too, by name; needs questions, and episodes with texts.
+        metrics: metrics of the user to compute too.
+        dialect: of a search environment its format of calls: exact match and F1 of the answers are computed too.
+        trials: maximum number of attempts that an episode had.
+    """
+    last = [
+        {member.replica: (group, at) for group in groups for at, member in enumerate(group.trajectories)}
+        for groups in played
+    ]
+    reported = [[of_task[replica] for replica in (range(1, 1 + samples) if samples else (0,))] for of_task in last]
+    episodes = [group.trajectories[at] for of_task in reported for group, at in of_task]
+    turns = [turn for episode in episodes for turn in episode.turns]
+
+    def by_task(value: Callable[[Group, int], float]) -> NDArray[np.float64]:
+        """Mean of each task's values over the reported episodes, given as a group and an index."""
+        values = [[value(group, at) for group, at in of_task] for of_task in reported]
+        means: NDArray[np.float64] = np.array(values, np.float64).mean(axis=1)
         return means
 
-    def success(group: Group) -> bool:
-        return group.trajectories[0].success
+    def success(group: Group, at: int) -> bool:
+        return group.trajectories[at].success
 
     def rewarded(reward: Reward) -> NDArray[np.float64]:
-        return by_task(lambda group: reward(transcript_of(group, 0)))
+        return by_task(lambda group, at: reward(transcript_of(group, at)))
 
     def own_metric(metric: Metric) -> NDArray[np.float64]:
-        return by_task(lambda group: measured(metric, group.trajectories[:1])[0])
+        return by_task(lambda group, at: measured(metric, [group.trajectories[at]])[0])
 
+    def answered(name: str, dialect: Dialect) -> NDArray[np.float64]:
+        return by_task(lambda group, at: answer_scores(group, at, dialect)[name])
+
+    needed = [episode.trial + 1 if episode.success else 0 for episode in episodes]
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
-        greedy=np.array(list(map(success, greedy_groups)), np.bool_),
-        sampled=np.array(
-            [sum(map(success, played)) for played in zip(*rounds, strict=True)] or [0] * len(tasks), np.int64
-        ),
-        samples=len(rounds),
+        greedy=np.array([success(*of_task[0]) for of_task in last], np.bool_),
+        sampled=np.rint(by_task(success) * samples).astype(np.int64),
+        samples=samples,
         turns=len(turns) / len(episodes),
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
-        errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
+        errors=sum(episode.stop_reason == "env_error" for episode in episodes),
         task_rewards={name: rewarded(reward) for name, reward in (rewards or {}).items()},
-        task_answers={} if dialect is None else mean_answer_scores(reported, dialect),
+        task_answers={} if dialect is None else {name: answered(name, dialect) for name in ANSWER_METRICS},
         task_metrics={metric.name: own_metric(metric) for metric in metrics},
         success_rates=by_task(success),
-        scores=by_task(lambda group: group.trajectories[0].score),
+        scores=by_task(lambda group, at: group.trajectories[at].score),
         types=tuple(map(task_type, tasks)),
-        solved_by_trial=_solved_by_trial((players[-1] if rounds else players[0]).trials_needed, trials),
+        solved_by_trial=_solved_by_trial(needed, trials),
     )
 
 
@@ -245,62 +323,3 @@ def task_type(task: Task) -> str:
     field_of = {"alfworld": "goal", "wikisearch": "kind"}.get(task.task_id.partition(":")[0].rstrip("0123456789"), "")
     value = task.content.get(field_of, "")
     return str(value if isinstance(value, str) else value[0])
-
-
-class _Player:
-    """Plays rounds with one agent: every task once, with further trials of failed tasks if ``trials`` > 1.
-
-    Attributes:
-        trials_needed: number of trials until success, for every episode so far; 0 if no trial succeeded.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        agent: Agent,
-        tasks: Sequence[Task],
-        seed: int,
-        wave: int,
-        trials: int,
-        keep: Callable[[Group], None] | None,
-    ) -> None:
-        if trials < 1 or (trials > 1 and not isinstance(agent, ReflexionAgent)):
-            raise ConfigError(f"several trials need an agent that reflects: reflexion:hf:PATH; got {trials} trials")
-        self._engine, self._agent, self._tasks, self._seed, self._wave = engine, agent, tasks, seed, wave
-        self._trials, self._keep = trials, keep
-        self.trials_needed: list[int] = []
-
-    def round(self, iteration: int) -> list[Group]:
-        """Play every task; returns the group of its last trial."""
-        agent, last_trials = self._agent, {}
-        if isinstance(agent, ReflexionAgent):
-            agent.reset()
-        unsolved = list(self._tasks)
-        solved: dict[str, int] = {}
-        for trial in range(self._trials):
-            played = _play_in_waves(self._engine, agent, unsolved, self._seed, iteration, trial, self._wave)
-            for group in played:
-                last_trials[group.task_id] = group
-                if self._keep is not None:
-                    self._keep(group)
-                if group.trajectories[0].success:
-                    solved[group.task_id] = trial + 1
-            failed = [group.trajectories[0] for group in played if not group.trajectories[0].success]
-            unsolved = [task for task in unsolved if task.task_id not in solved]
-            if not unsolved or trial + 1 == self._trials:
-                break
-            if isinstance(agent, ReflexionAgent):
-                agent.reflect(failed, seed=self._seed, iteration=iteration)
-        self.trials_needed += [solved.get(task.task_id, 0) for task in self._tasks]
-        return [last_trials[task.task_id] for task in self._tasks]
-
-
-def _play_in_waves(
-    engine: Engine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trial: int, wave: int
-) -> list[Group]:
-    groups: list[Group] = []
-    for start in range(0, len(tasks), wave):
-        groups += engine.play(agent, tasks[start : start + wave], seed=seed, iteration=iteration, trial=trial)
-    if len(groups) != len(tasks):
-        raise ConfigError("some tasks could not be started, so they cannot be evaluated")
-    return groups

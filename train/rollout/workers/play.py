@@ -11,6 +11,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from creditflow.agents.language_model.pretrained import ModelOptions
 from creditflow.agents.registry import make_agent
 from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task
@@ -34,6 +35,7 @@ class RolloutSpec:
     Attributes:
         env, options: name and arguments of the environment.
         agent: the agent's name on the command line.
+        model: options of a language model (``ModelOptions``).
         group_size: number of episodes per task.
         invalid_actions, oracle: see ``GroupEnv``.
         rewards: names of transcript rewards written into the trajectories.
@@ -46,6 +48,7 @@ class RolloutSpec:
     env: str
     options: dict[str, Any] = field(default_factory=dict)
     agent: str = "random"
+    model: dict[str, Any] = field(default_factory=dict)
     group_size: int = 8
     invalid_actions: Policy = "keep"
     oracle: bool = False
@@ -84,7 +87,7 @@ class RolloutWorker:
     def __init__(self, spec: RolloutSpec) -> None:
         self.spec = spec
         load_carried(spec.plugins)
-        self._agent = make_agent(spec.agent)
+        self._agent = make_agent(spec.agent, options=ModelOptions(**spec.model))
         self._rewards = {name: named_reward(name) for name in spec.rewards}
         self._env = GroupEnv(
             maker(spec.env, spec.options), size=spec.group_size, invalid_actions=spec.invalid_actions, oracle=spec.oracle,

@@ -14,11 +14,18 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.rollout.evaluation import Evaluation, clustered_interval, evaluate, pass_at_k, task_type
+from creditflow.train.rollout.evaluation import (
+    Evaluation,
+    clustered_interval,
+    evaluate,
+    measured_tasks,
+    pass_at_k,
+    played_tasks,
+    task_type,
+)
 from creditflow.train.rollout.score_table import score_rows
 from creditflow.train.statistics import rate_interval
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.records.group import Group
 
 
 def test_pass_at_k_is_the_fraction_of_k_subsets_with_a_success() -> None:
@@ -68,13 +75,14 @@ def test_trials_end_with_success_and_are_counted() -> None:
     level = "#######\n#@ $ .#\n#######"
     engine = RolloutEngine(lambda: GroupEnv("sokoban", size=1, level=level, max_steps=3))
     tasks = [engine._make_group().tasks.sample(np.random.default_rng(0))]
-    played: list[Group] = []
     agent = ReflexionAgent(scripted_model(answer))
-    found = evaluate(engine, agent, agent, tasks, samples=2, seed=0, trials=3, keep=played.append)
+    [played] = played_tasks(engine, agent, agent, tasks, samples=2, seed=0, trials=3)
+    found = measured_tasks(tasks, [played], samples=2, trials=3)
     assert found.solved_by_trial == (0.0, 1.0, 1.0)
     assert found.summary()["sampled"] == found.summary()["greedy"] == 1.0
-    assert [group.trajectories[0].trial for group in played] == [0, 1] * 3
-    assert len({group.trajectories[0].trajectory_id for group in played}) == len(played)
+    assert [[(member.trial, member.replica) for member in group.trajectories] for group in played] == [
+        [(trial, replica) for replica in range(3)] for trial in range(2)
+    ]
 
 
 def test_several_trials_need_an_agent_that_reflects() -> None:
