@@ -50,7 +50,6 @@ COMMANDS = {
     "play": "play an environment yourself, in the terminal",
     "serve-env": "serve an environment over HTTP and WebSocket, as an OpenEnv server",
     "serve-search": "serve a search index over HTTP, with the request formats of search agents",
-    "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
     "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
     "doctor": "print what is installed, what is missing, and how to get it",
     "model": "make a model folder from a model in another format (GGUF)",

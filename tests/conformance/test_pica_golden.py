@@ -15,7 +15,7 @@ from helpers.shared_data import shared_file, shared_files
 
 from creditflow import credit
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, Transcript, final_answer
-from creditflow.train.annotate.success.serving.released_format import (
+from creditflow.train.annotate.success.released import (
     compact_text,
     insert_placeholder,
     released_query,

@@ -47,13 +47,7 @@ ANNOTATORS: dict[str, Entry] = {
         "success.annotator",
         "DIR",
         ("value.pica",),
-        "a success model's probability of success; DIR or the URL of creditflow serve-reward",
-    ),
-    "pica-server": Entry(
-        "success.serving.remote",
-        "URL",
-        ("value.pica",),
-        "from the hazards of PiCA's released reward service, or of creditflow serve-reward",
+        "a success model's probability of success",
     ),
     "judge": Entry("judge", "URL#MODEL", ("judge.score",), "a served model's score of every turn"),
     "rubric": Entry(

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     labelling.add_argument(
         "--judge",
         metavar="URL#MODEL",
-        help="LLM judge on an OpenAI-compatible server, used instead of the rule; it is first tried on hand-made cases",
+        help="LLM judge on an OpenAI-compatible server, used instead of the rule",
     )
     add_output(
         labelling,
@@ -165,18 +165,12 @@ def _audit_file(labels: Path) -> Path:
 
 
 def _label(args: argparse.Namespace) -> int:
-    from creditflow.train.annotate.success.judge_cases import CASES, missed_cases
-    from creditflow.train.annotate.success.labelling import agreement, judge_labeller, label_log, write_audit
+    from creditflow.train.annotate.success.labelling import judge_labeller, label_log, write_audit
     from creditflow.train.annotate.success.labels import write_labels
     from creditflow.wrappers.records.jsonl import read_groups
 
     labeller = judge_labeller(args.judge, args.cache) if args.judge else None
     groups = read_groups(args.log)
-    if labeller is not None:
-        missed = missed_cases(labeller.judge)
-        note(f"judge: {len(CASES) - len(missed)} of {len(CASES)} hand-made cases labelled according to the rules")
-        if missed:
-            note(f"judge: mislabelled cases: {'; '.join(missed)}")
     result = label_log(groups, labeller)
     write_labels(args.out, result.labels)
     turn_labels = "".join(label for entry in result.labels for label in entry.turn_labels)
@@ -186,12 +180,6 @@ def _label(args: argparse.Namespace) -> int:
     )
     for reason, count in result.skipped.items():
         print(f"  left out {count}: {reason}")
-    if labeller is not None:
-        agreed = agreement(groups, result.labels, label_log(groups).labels)
-        print(
-            f"  agreement with the rule: {agreed.equal:.3f} of {agreed.turns} tool turns (kappa {agreed.kappa:.2f}); '+' by the "
-            f"judge alone {agreed.only_first}, by the rule alone {agreed.only_second}"
-        )
     if args.audit > 0:
         audit = _audit_file(Path(args.out))
         count = write_audit(audit, groups, result.labels, args.audit, args.seed)

@@ -20,7 +20,6 @@ from creditflow.envs.errors import CreditflowError
 from creditflow.envs.wikisearch.grading.grade import ModelJudge
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.train.annotate.judge import JudgeAnnotator
-from creditflow.train.annotate.registry import Context, make_annotator
 from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import mutate_json
 from fuzz.samples import groups
@@ -130,18 +129,6 @@ def _score(data: bytes) -> None:
     judge.annotate(groups("sokoban")[:1])
 
 
-def _success(data: bytes) -> None:
-    make_annotator(f"success:{_responding(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
-        groups("wikisearch")[:1]
-    )
-
-
-def _hazards(data: bytes) -> None:
-    make_annotator(f"pica-server:{_responding(data)}", Context({"timeout": 3.0, "max_attempts": 1})).annotate(
-        groups("wikisearch")[:1]
-    )
-
-
 def _urls(data: bytes) -> None:
     """Check that a URL with a secret is rejected; ``_guarded`` checks the message."""
     text = data.decode("utf-8", "replace")
@@ -219,8 +206,6 @@ TARGETS = (
     _reply("chat-judge", _judge, VERDICT),
     _reply("chat-marks", _score, CHAT),
     _reply("search", _search, {"result": [[{"document": PASSAGE, "score": 1.0}]]}, {"result": [[PASSAGE]]}, key=False),
-    _reply("success", _success, {"success": [], "model": "m", "parameters": {}}, key=False),
-    _reply("hazards", _hazards, {"rewards": [[0.5, 0.5]], "scores": [[0.5, 0.5]]}, key=False),
     Target(
         name="replies/urls", read=_guarded(_urls), seeds=lambda _: PLAIN_URLS, mutate=mutate_bytes, cases=150,
         traps=lambda: [url.encode() for url in URLS],

@@ -1,4 +1,4 @@
-"""Requests to the servers as raw bytes over a socket: the search server and the reward server.
+"""Requests to the servers as raw bytes over a socket: the search server.
 
 A server may reject a request or close the connection. It must not respond 500, die, or stop serving others. Each runs by
 its command in a process of its own, on loopback, with limited memory.
@@ -24,10 +24,8 @@ from fuzz.target import MismatchError, Target
 PATIENCE = 40.0  # seconds after which a server must respond to another client
 REJECTED = b"@rejected\n"  # a trap to which the response must not be a success
 MANY = b"@many:"  # a trap: this many concurrent posts
-STUB = Path(__file__).parents[1] / "reward_stub.py"
 COMMANDS = {
     "search": ("-m", "creditflow.train", "serve-search", "--articles", "300", "--port", "PORT"),
-    "reward": (str(STUB), "PORT"),
 }
 _RUNNING: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
 
@@ -148,16 +146,11 @@ def _many(port: int, count: int, request: bytes) -> None:
 
 
 # -- samples ---------------------------------------------------------------------------------------------------------
-TURN = {"observation": "a", "action": "b", "response": "c", "valid": True}
 BODIES = {
     "search": (
         ("/retrieve", {"queries": ["old town", "x"], "topk": 2, "return_scores": True}),
         ("/retrieve", {"query": "old town", "topk": 2}),
         ("/access", {"urls": ["Elm", "http://x/y?title=Elm"]}),
-    ),
-    "reward": (
-        ("/get_reward", {"query": ["find x<|vision_start|> look xx<|vision_start|>"], "prompts": []}),
-        ("/success", {"episodes": [{"turns": [TURN, TURN]}]}),
     ),
 }
 

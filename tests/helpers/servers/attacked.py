@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from helpers.servers.adversary import Target
 from helpers.servers.http_server import served
@@ -33,39 +32,14 @@ class Engine:
         return []
 
 
-class Rater:
-    """Rates nothing that is sent here."""
-
-    about = {"kind": "hazard", "model": "blake2b:0", "parameters": {}}
-
-    def read_text(self, text: str) -> Any:
-        return text
-
-    def read_turns(self, turns: Any) -> Any:
-        return turns
-
-    def hazards(self, read: Sequence[Any]) -> list[Any]:
-        return [np.zeros(1) for _ in read]
-
-    def success(self, read: Sequence[Any]) -> list[Any]:
-        return [np.zeros(1) for _ in read]
-
-
 def search(engine: Engine | None = None) -> Any:
     from creditflow.envs.wikisearch.retrieval.server import create_app
 
     return create_app(engine or Engine())
 
 
-def reward() -> Any:
-    from creditflow.train.annotate.success.serving.server import create_reward_app
-
-    return create_reward_app(Rater())
-
-
 SERVERS: dict[str, tuple[Callable[..., Any], str, bytes, int]] = {
     "search": (search, "/retrieve", b'{"queries": ["a"]}', 200),
-    "reward": (reward, "/get_reward", b'{"query": ["a"]}', 200),
 }
 
 

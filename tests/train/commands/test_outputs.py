@@ -23,11 +23,11 @@ from creditflow.train.rollout.workers.processes import ProcessExecutor
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
     "--agent", "--allow-host", "--approximate", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--group", "--host", "--id", "--invalid-actions",
-    "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--reward", "--scheme", "--schemes",
+    "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--query-prefix", "--ray", "--reward", "--scheme", "--schemes",
     "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip
 # of a server that only reads, and of a check
-READ = {("serve-reward", "--model"), ("data check", "--against")}
+READ = {("data check", "--against")}
 # where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py); `new` claims single files,
 # which may stand among others (tests/train/commands/plugins/test_new.py)
 ELSEWHERE = {("train", "--resume"), ("new", "--out")}

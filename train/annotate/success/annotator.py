@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from creditflow.agents.language_model.pretrained import require_torch
+from creditflow.envs.errors import check_name
 from creditflow.train.annotate.base import (
     AnnotationError,
     Annotations,
@@ -18,6 +19,7 @@ from creditflow.train.annotate.base import (
     members_of,
 )
 from creditflow.train.annotate.registry import Context, settings_of
+from creditflow.train.annotate.success.released import PLACEHOLDER, open_released
 from creditflow.train.run.digest import folder_digest
 from creditflow.wrappers.records.group import Group
 
@@ -30,7 +32,7 @@ class SuccessAnnotator(TurnAnnotator):
     """Writes ``value.pica`` (f before a turn; before the first, the prior) and ``value.pica.next`` (f after it).
 
     Args:
-        model, encoder: a ``SuccessModel`` and the ``Encoder`` of its texts.
+        model, encoder: a ``SuccessModel`` and the encoder of its texts.
         kind: meaning of the logit, "paper" or "hazard".
         provenance: provenance of its values.
         batch_tokens: token budget of a forward pass.
@@ -78,14 +80,19 @@ class SuccessAnnotator(TurnAnnotator):
 def make(argument: str, context: Context) -> Annotator:
     """The annotator ``success:DIR``; DIR is what ``creditflow train`` with kind: success_model wrote to ``model/``.
 
-    A URL in its place is that of ``creditflow serve-reward``.
+    With the setting ``released`` ("scalar" or "tokens", see ``open_released``) DIR is a checkpoint of PiCA's released code.
     """
-    if argument.startswith(("http://", "https://")):
-        from creditflow.train.annotate.success.serving.remote import make_success
-
-        return make_success(argument, context)
-    settings = settings_of("success", context, {"batch_tokens": 16384})
+    settings = settings_of("success", context, {"batch_tokens": 16384, "released": "", "placeholder": PLACEHOLDER})
     require_torch()
+    released = settings["released"]
+    if released:
+        check_name("head of a released success model (setting released)", released, ("scalar", "tokens"))
+        model, released_encoder = open_released(
+            argument, released, device=context.device, placeholder=settings["placeholder"]
+        )
+        parameters = {"kind": "hazard", "released": released, "placeholder": settings["placeholder"]}
+        provenance = Provenance("success", 1, parameters, folder_digest(argument))
+        return SuccessAnnotator(model, released_encoder, "hazard", provenance, batch_tokens=settings["batch_tokens"])
     from creditflow.train.annotate.success.model import open_success
 
     model, encoder, file = open_success(argument, device=context.device)

@@ -27,7 +27,7 @@ from creditflow.wrappers.records.stop_reasons import ANSWERED
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = [
-    "Agreement", "JudgeLabeller", "LabelReport", "Labeller", "PivotJudge", "RejectedLabelsError", "RuleLabeller", "agreement",
+    "JudgeLabeller", "LabelReport", "Labeller", "PivotJudge", "RejectedLabelsError", "RuleLabeller",
     "golden_sub_questions", "judge_case", "judge_labeller", "label_log", "write_audit",
 ]  # fmt: skip
 
@@ -191,42 +191,6 @@ def judge_case(trajectory: Trajectory, question: Question) -> dict[str, Any]:
     golden = golden_sub_questions(question)
     reference = {"question": question.text, "correct_answer": list(question.answers), "hops": len(question.steps)}
     return {**reference, "golden_sub_questions": golden, "steps": steps, **final}
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far two labellers agree on the tool turns that both labelled.
-
-    Attributes:
-        turns: number of these turns.
-        equal: fraction with equal labels; nan without turns.
-        kappa: Cohen's κ, (equal − chance) / (1 − chance) with the chance of independent labels; nan if chance is 1.
-        only_first, only_second: number of turns that only the one or only the other calls a pivot.
-    """
-
-    turns: int
-    equal: float
-    kappa: float
-    only_first: int
-    only_second: int
-
-
-def agreement(groups: Sequence[Group], first: Sequence[Labels], second: Sequence[Labels]) -> Agreement:
-    """Compare the labels of a log by two labellers, over the tool turns of the episodes that both kept."""
-    of_second = {(labels.group_id, labels.trajectory_id): labels for labels in second}
-    members = {(member.group_id, member.trajectory_id): member for group in groups for member in group.trajectories}
-    pairs = []
-    for labels in first:
-        key = labels.group_id, labels.trajectory_id
-        if key in of_second:
-            rows = zip(members[key].turns, labels.turn_labels, of_second[key].turn_labels, strict=True)
-            pairs += [(a == "+", b == "+") for turn, a, b in rows if _uses_tool(turn)]
-    if not pairs:
-        return Agreement(0, float("nan"), float("nan"), 0, 0)
-    a, b = np.array(pairs).T
-    equal, chance = float((a == b).mean()), float(a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean()))
-    kappa = (equal - chance) / (1.0 - chance) if chance < 1.0 else float("nan")
-    return Agreement(len(pairs), equal, kappa, int((a & ~b).sum()), int((~a & b).sum()))
 
 
 def _labels(trajectory: Trajectory, tool: Callable[[Turn, str], str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The success model: a causal language model with a scalar head at the ends of turns; saving and opening it."""
+"""The success model: a causal language model read at the ends of turns, by a scalar head or by two tokens; saving and opening it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.language_model.pretrained import open_pretrained
+from creditflow.agents.language_model.text_ids import text_ids
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
@@ -18,7 +19,9 @@ from creditflow.envs.reading.json_text import read_json
 from creditflow.train.annotate.success.encoding import TEMPLATE_VERSION, Encoder, TextConfig
 from creditflow.train.settings.reading import read_dataclass
 
-__all__ = ["GAIN", "SuccessFile", "SuccessModel", "open_success", "save_success"]
+__all__ = ["GAIN", "Head", "SuccessFile", "SuccessModel", "open_success", "save_success"]
+
+Head = Literal["place", "turns", "tokens"]
 
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"
@@ -32,16 +35,29 @@ class SuccessModel(torch.nn.Module):
     Args:
         backbone: a causal language model of ``transformers``.
         head: "place": z is computed from the last token of a turn. "turns": the mean over a turn's tokens gives the
-            increase of z, and z is the sum up to the turn.
+            increase of z, and z is the sum up to the turn. "tokens": z is the difference of the language model's own logits of
+            the tokens "+" and "-" after the last token of a turn, so that σ(z) is the softmax over the two. There is no
+            weight of our own.
+        kind: with "tokens", what σ(z) means: "paper", success, the share of "+"; "hazard", an error, the share of "-".
+        tokenizer: with "tokens", the tokenizer of the backbone.
 
     Attributes:
         calibration: a, b of Platt scaling; the log odds of success are a·z + b.
+
+    Raises:
+        DataError: "+" or "-" is not one token of the tokenizer.
     """
 
-    def __init__(self, backbone: Any, head: Literal["place", "turns"] = "place") -> None:
+    def __init__(
+        self, backbone: Any, head: Head = "place", kind: Literal["paper", "hazard"] = "paper", tokenizer: Any = None
+    ) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
         self.calibration = (1.0, 0.0)
+        if head == "tokens":
+            plus, minus = _sign_tokens(tokenizer)
+            self._event, self._other = (plus, minus) if kind == "paper" else (minus, plus)
+            return
         parameter = next(backbone.parameters())
         self.score = torch.nn.Linear(backbone.config.hidden_size, 1, bias=False, device=parameter.device)
         torch.nn.init.zeros_(self.score.weight)  # the untrained model predicts 1/2 everywhere
@@ -66,10 +82,25 @@ class SuccessModel(torch.nn.Module):
             before = sums.roll(1, 0) * ~first[:, None]
             start = torch.where(first, -1, ends.roll(1))
             at = (sums - before) / (ends - start)[:, None]
-        z = torch.zeros(present_mask.shape, device=at.device).masked_scatter(present_mask, self.score(at)[:, 0])
+        if self.head == "tokens":
+            logits = self.backbone.get_output_embeddings()(hidden[rows, ends]).float()
+            odds = logits[:, self._event] - logits[:, self._other]
+        else:
+            odds = self.score(at)[:, 0]
+        z = torch.zeros(present_mask.shape, device=at.device).masked_scatter(present_mask, odds)
         if self.head == "turns":
             z = GAIN * z.cumsum(1)
         return self.calibration[0] * z + self.calibration[1]
+
+
+def _sign_tokens(tokenizer: Any) -> tuple[int, int]:
+    """The tokens "+" and "-"."""
+    ids = text_ids(tokenizer, ["+", "-"])
+    if [len(one) for one in ids] != [1, 1]:
+        raise DataError(
+            f'head "tokens" needs a tokenizer in which "+" and "-" are one token each; here they are {len(ids[0])} and {len(ids[1])}'
+        )
+    return int(ids[0][0]), int(ids[1][0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,19 +122,20 @@ class SuccessFile:
     template: str
     positions: int
     words: tuple[str, ...] = ()
-    head: Literal["place", "turns"] = "place"
+    head: Head = "place"
     calibration: tuple[float, ...] = (1.0, 0.0)
 
 
 def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: str, encoder: Encoder) -> None:
-    """Write backbone, tokenizer, head and description; the description last, so that an incomplete folder does not open."""
+    """Write backbone, tokenizer, head (unless it is the backbone's) and description; the description last, so that an incomplete folder does not open."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     path = Path(folder)
     model.backbone.save_pretrained(path)
     tokenizer.save_pretrained(path)
-    save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
+    if model.head != "tokens":
+        save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
     data = {
         "format_version": FORMAT_VERSION, "kind": kind, "text": asdict(encoder.config),
         "template_version": TEMPLATE_VERSION, "template": encoder.digest, "positions": encoder.positions, "words": list(encoder.words),
@@ -122,7 +154,10 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
     """
     path = Path(folder)
     if not (path / FILE).is_file():
-        raise DataError(f"{path} is not a success model (no {FILE}); train one with kind: success_model")
+        raise DataError(
+            f"{path} is not a success model (no {FILE}); train one with kind: success_model, or, for a checkpoint of PiCA's "
+            "released code, say what its head is: --set released=scalar or --set released=tokens"
+        )
     with loading(f"{path} is not a success model; train one with kind: success_model"):
         data = read_json(path / FILE)
         version = data.pop("format_version")
@@ -141,8 +176,9 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
             f"{path}: the model was trained on template {file.template_version}/{file.template}, texts are now encoded as "
             f"{TEMPLATE_VERSION}/{encoder.digest}: it would be evaluated at other positions than in training; train it again"
         )
-    model = SuccessModel(backbone, file.head)
-    with loading(f"{path}: its head cannot be read"):
-        model.score.load_state_dict(load_file(path / HEAD))
+    model = SuccessModel(backbone, file.head, file.kind, tokenizer)
+    if file.head != "tokens":
+        with loading(f"{path}: its head cannot be read"):
+            model.score.load_state_dict(load_file(path / HEAD))
     model.calibration = file.calibration[0], file.calibration[1]
     return model.eval(), encoder, file

@@ -92,8 +92,9 @@ class SuccessTrainConfig:
         batch_tokens: tokens per micro-batch, padding included.
         language_weight: weight of an auxiliary next-token prediction loss over all tokens, which helps models trained
             from scratch.
-        head: "place" computes z from the last token of a turn; "turns" from all its tokens, whose mean gives the increase of
-            z over the turn (for models trained from scratch). Only with kind "paper".
+        head: "place" computes z from the last token of a turn by a scalar head; "tokens" by the language model's own logits of
+            "+" and "-" there; "turns" from all its tokens, whose mean gives the increase of z over the turn (for models
+            trained from scratch). "turns" only with kind "paper".
         calibrate: Platt scaling of the log odds z after training, fitted to the outcomes of the validation tasks. Only
             with kind "paper".
         loss: see ``SuccessLossConfig``.
@@ -108,7 +109,7 @@ class SuccessTrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     loss: SuccessLossConfig = field(default_factory=SuccessLossConfig)
-    head: Literal["place", "turns"] = "place"
+    head: Literal["place", "turns", "tokens"] = "place"
     calibrate: bool = False
     language_weight: float = 0.0
     steps: int = 1000
@@ -124,7 +125,7 @@ class SuccessTrainConfig:
         require_seed(self)
         if min(self.steps, self.batch, self.batch_tokens) < 1 or self.language_weight < 0:
             raise ConfigError("steps, batch and batch_tokens must be at least 1, language_weight not negative")
-        if self.loss.kind != "paper" and (self.head != "place" or self.calibrate):
+        if self.loss.kind != "paper" and (self.head == "turns" or self.calibrate):
             raise ConfigError('head: turns and calibrate are for the kind of loss "paper", whose z are log odds')
         if self.calibrate and not self.data.valid:
             raise ConfigError("calibrate fits to the validation tasks: set data.valid above 0")

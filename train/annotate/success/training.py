@@ -75,7 +75,7 @@ class SuccessTrainer:
         self.device = pick_device(settings.device)
         words = self._words(groups)
         backbone, tokenizer = self._backbone(groups, words, load_run_tokenizer(self.folder) if checkpoint else None)
-        self.model = SuccessModel(backbone, settings.head)
+        self.model = SuccessModel(backbone, settings.head, settings.loss.kind, tokenizer)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
         self.encoder = Encoder(tokenizer, settings.text, positions, words)
         samples, skipped = labelled_samples(
@@ -275,6 +275,13 @@ def paper_loss(
 
 
 def _penalty(rise: Any, config: SuccessLossConfig) -> Any:
+    """The penalty of a turn at which log f should rise by much, of ``rise`` = log f(t) − log f(t−1).
+
+    Eq. 8 is −log g, the relative gain g(t) = f(t) / f(t−1) − 1 of eq. 3. It has no value where g ≤ 0: at every pivot of a
+    model that predicts the same everywhere, as it does before training, and wherever f falls. In its place stands a function
+    of log(1 + g), which is ``rise``: softplus(−rise) = log(1 + 1 / (1 + g)). It falls with g as −log g does, so it draws
+    pivots the same way, but it has a value and a gradient for every g > −1 and grows no faster than −rise where f falls.
+    """
     return functional.softplus(-rise) if config.pivot_loss == "softplus" else (config.margin - rise).clamp(min=0.0)
 
 

@@ -41,7 +41,8 @@ class PiCA(Scheme):
         step_baseline: baseline of the linear shaping.
         log_floor: lower bound of log f, since f = 0 has no logarithm. With −3 one wrong prediction cannot outweigh the
             outcome.
-        final: f after the last turn. "model" is the model's prediction, "outcome" is 1 or the floor, and "neutral" is
+        final: f after the last turn. "model" is the model's prediction, "outcome" (the paper, sec. 4.1) is 1 or, as 0 has no
+            logarithm, the floor, and "neutral" is
             log f = 0, with which the shaping sums to −log f(0) in every episode of a task and so preserves optimal
             policies.
         rewarded_turns: "all", or "searches" only (released): turns with queries, except the last turn of an

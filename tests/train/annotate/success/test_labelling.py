@@ -10,11 +10,9 @@ from helpers.servers.replies import replying, serving
 from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
 from creditflow.train.annotate.success.labelling import (
-    Agreement,
     JudgeLabeller,
     PivotJudge,
     RuleLabeller,
-    agreement,
     judge_case,
     judge_labeller,
     label_log,
@@ -127,17 +125,6 @@ def test_an_episode_is_skipped_whose_labels_by_the_judge_cannot_be_right(labels,
     group = Group((episode(search("x"), search("y"), answer("z"), end="failed"),), QUESTION.to_json())
     report = label_log([group], JudgeLabeller(lambda case: {"labels": labels}))
     assert (report.labels, report.skipped) == ((), {reason: 1})
-
-
-def test_agreement_is_over_tool_turns_and_corrected_for_chance():
-    # tool turns of the rule: + - ; of the judge: + + ; equal 1/2; the rule says + half the time, the judge always,
-    # so chance is 1/2 · 1 + 1/2 · 0 = 1/2 and kappa 0
-    group = Group((episode(search("Elm Hall", "p0"), search("Elm Hall", "p0"), answer()),), QUESTION.to_json())
-    by_rule = label_log([group]).labels
-    by_judge = label_log([group], JudgeLabeller(lambda case: {"labels": ["+", "+"]})).labels
-    assert agreement([group], by_rule, by_judge) == Agreement(2, 0.5, 0.0, 0, 1)
-    same = agreement([group], by_rule, by_rule)
-    assert (same.turns, same.equal, same.kappa) == (2, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""A success model behind HTTP: the server, the local rater behind it, and the annotators that call a server."""
