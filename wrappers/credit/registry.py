@@ -71,7 +71,8 @@ def _import_shipped() -> None:
     """Import every module below the folders of this package, which registers the schemes in them."""
     package = import_module(PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):  # sorted within each folder
-        import_module(module.name)
+        if module.ispkg or module.name.rpartition(".")[0] != PACKAGE:  # the modules beside the folders have no schemes
+            import_module(module.name)
 
 
 SCHEMES: Final = Registry[type[Scheme]]("scheme", noun="credit scheme", discover=_import_shipped, name_of=_name_of)
