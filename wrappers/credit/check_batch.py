@@ -497,11 +497,16 @@ def _shifted_mask(batch: _Batch) -> Finding | None:
     rows = np.flatnonzero(off)
     support, mask = batch.support[rows], batch.mask[rows]
     outside = (support & ~mask).any(1)
+    # without numbers outside, only a run of sampled tokens (of a turn) that is credited in part is evidence: a turn may have 0
+    in_part = mask[:, 1:] & mask[:, :-1] & (support[:, 1:] != support[:, :-1])
+    if (turns := batch.arrays["turns"]) is not None:
+        in_part &= turns[rows, 1:] == turns[rows, :-1]
+    split = in_part.any(1)
     for by in sorted(range(-LONGEST_SHIFT, LONGEST_SHIFT + 1), key=abs):
         if not 0 < abs(by) < mask.shape[1]:
             continue
         moved = _shifted(mask, by)
-        explained = np.where(outside, ~(support & ~moved).any(1), (support == (mask & moved)).all(1))
+        explained = np.where(outside, ~(support & ~moved).any(1), split & (support == (mask & moved)).all(1))
         # one row may end in zeros by chance: most rows that have numbers must agree
         if explained.mean() >= 0.9 and explained.sum() * 2 >= batch.support.any(1).sum():
             where = np.zeros(len(off), np.bool_)
