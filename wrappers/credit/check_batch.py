@@ -7,7 +7,7 @@ changes what is learned. An **info** is a number to know.
 
 >>> report = check_batch(np.array([[0.0, 1.0, 1.0], [0.0, -1.0, -1.0]]), np.array([[1, 1, 0], [1, 1, 0]]))
 >>> [(finding.name, finding.severity) for finding in report.findings]
-[('shifted_mask', 'error'), ('mass_outside_mask', 'error'), ('zeros_on_sampled_tokens', 'info')]
+[('shifted_mask', 'error'), ('mass_outside_mask', 'error'), ('zeros_on_sampled_tokens', 'warning')]
 >>> check_batch([1.0, -1.0], np.array([[0, 1], [1, 1]]), groups=[0, 0], rewards=[1.0, 0.0]).scheme
 'grpo'
 """
