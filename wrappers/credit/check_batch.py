@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import DataError, check_name
+from creditflow.envs.errors import DataError, check_name, short_repr
 from creditflow.wrappers.credit.bridge import numbers
 
 __all__ = ["BatchReport", "Finding", "Loss", "check_batch"]
@@ -224,7 +224,7 @@ def check_batch(
         )
     limits = numbers(clip)
     if limits.shape != (2,) or not (np.isfinite(limits) & (limits >= 0)).all():
-        raise DataError(f"clip: expected two numbers low and high of at least 0, got {clip!r}")
+        raise DataError(f"clip: expected two numbers low and high of at least 0, got {short_repr(clip)}")
     batch = _Batch(table, trained, arrays, (float(limits[0]), float(limits[1])), eos, loss)
     order = {severity: place for place, severity in enumerate(get_args(Severity))}
     found = [finding for check in CHECKS if (finding := check(batch)) is not None]

@@ -24,7 +24,7 @@ from creditflow.train.rollout.workers.processes import ProcessExecutor
 PLAIN = {
     "--agent", "--allow-host", "--approximate", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--group", "--host", "--id", "--invalid-actions",
     "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--query-prefix", "--ray", "--reward", "--scheme", "--schemes",
-    "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
+    "--agent-loop", "--dialect", "--dtype", "--prompt", "--semantics", "--sha256", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip
 # of a server that only reads, and of a check
 READ = {("data check", "--against")}
@@ -38,16 +38,19 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("audit", "--out"): ["audit", "IN"],
     ("bench", "--out"): ["bench", "--show", "IN"],
     ("credit", "--out"): ["credit", "--scheme", "grpo", "IN"],
-    ("data build wiki", "--out"): [],  # reads nothing
+    ("data build wiki", "--out"): ["data", "build", "wiki", "--articles", "200"],
     ("data check", "--out"): ["data", "check", "alfworld", "IN"],
     ("data export", "--out"): ["data", "export", "IN"],
     ("data import", "--out"): ["data", "import", "searchr1", "IN"],
     ("data label", "--out"): ["data", "label", "IN"],
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
+    ("demo", "--out"): ["demo"],
     ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
     ("export", "--out"): ["export", "IN"],
+    ("model import", "--out"): ["model", "import", "IN"],
     ("rollout", "--out"): ["rollout", "--env-set", "levels=IN"],
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
+    ("score", "--out"): ["score", "IN"],
     ("view", "--out"): ["view", "IN"],
     ("creditflow.train.commands.programs.verl_data", "--out"): [
         "creditflow.train.commands.programs.verl_data",
@@ -145,7 +148,7 @@ def test_existing_outputs_are_replaced_only_with_force(
     output = outputs(PARSERS[command])[flag]
     if output.appended:
         return
-    given = ARGUMENTS[command, flag] or ["data", "build", "wiki", "--articles", "200"]
+    given = ARGUMENTS[command, flag]
     target = tmp_path / "there"
     held = target
     if output.kind == "folder":
@@ -230,7 +233,7 @@ def test_the_second_of_two_commands_on_one_output_is_rejected(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.jsonl").write_text("the input\n")
-    given = ARGUMENTS[command, flag] or ["data", "build", "wiki", "--articles", "200"]
+    given = ARGUMENTS[command, flag]
     arguments = [argument.replace("IN", "in.jsonl") for argument in given]
     with held(tmp_path / "out"):
         assert main([*arguments, flag, "out"]) == 2
