@@ -109,14 +109,15 @@ class _Frame:
             if _PLACES.fullmatch(piece):
                 texts.append(piece)
                 continue
-            text, *others = find.split(piece)
+            text, *more_texts = find.split(piece)
             texts.append(text)
-            for token, following in zip(others[::2], others[1::2], strict=True):
+            for token, following in zip(more_texts[::2], more_texts[1::2], strict=True):
                 self._parts += [texts, np.array([added[token]], np.int32)]
                 texts = [following]
         self._parts.append(texts)
         self._parts = [
-            part if isinstance(part, np.ndarray) or _has_place(part) else encode("".join(part)) for part in self._parts
+            segment if isinstance(segment, np.ndarray) or _has_place(segment) else encode("".join(segment))
+            for segment in self._parts
         ]
         probe = {_SYSTEM_TEXT: ["Rules: 1"], _USER_TEXT: ["the text 1\nof a message"]}
         self._whole = self._ids(probe).tolist() != self._ids_of_whole(probe).tolist()
@@ -128,16 +129,16 @@ class _Frame:
 
     def _ids(self, messages: Mapping[str, list[str]]) -> Ids:
         ids: list[Ids] = []
-        for part in self._parts:
-            if isinstance(part, list):
+        for segment in self._parts:
+            if isinstance(segment, list):
                 texts = [""]
-                for text in part:
-                    first, *others = messages.get(text, (text,))
+                for text in segment:
+                    first, *more_texts = messages.get(text, (text,))
                     texts[-1] += first
-                    texts += others
+                    texts += more_texts
                 ids.append(_between(texts, self._picture, self._encode))
             else:
-                ids.append(part)
+                ids.append(segment)
         return np.concatenate(ids)
 
     def _ids_of_whole(self, messages: Mapping[str, list[str]]) -> Ids:
@@ -147,9 +148,9 @@ class _Frame:
                 texts[-1] += piece
                 continue
             for number, text in enumerate(messages[piece]):
-                first, *others = self._cut.split(text)
+                first, *more_texts = self._cut.split(text)
                 texts[-1] += (PICTURE if number else "") + first
-                texts += others
+                texts += more_texts
         with loading("the tokenizer cannot encode a text"):
             ids = [self._tokenizer.encode(plain_text(text), add_special_tokens=False) for text in texts]
         return np.concatenate([np.array(one, np.int32) for one in ids])
@@ -250,21 +251,21 @@ class TemplateChat:
         cut = inside(sorted(filter(None, added), key=len, reverse=True))
         spelled = [_cut_inside(self._spelled(message), cut) for message in messages]
         end = max((token for token, number in added.items() if number == self._end), key=len)
-        found, done = list[tuple[Ids, Ids]](), ""
+        turn_pieces, done = list[tuple[Ids, Ids]](), ""
         for first, last in _turns(messages):
             prompt = self._render(spelled[:first])
-            whole = self._render(spelled[:last], ask=False)
-            if not prompt.startswith(done) or not whole.startswith(prompt):
+            rendered = self._render(spelled[:last], ask=False)
+            if not prompt.startswith(done) or not rendered.startswith(prompt):
                 raise ConfigError(
                     "the chat template changes earlier messages when later ones follow (it cuts thoughts, for instance), so "
                     "the conversation cannot be imitated as written; use sft.replay: true, or another template"
                 )
-            written, mark, _ = whole[len(prompt) :].rpartition(end)
-            found.append(
+            written, mark, _ = rendered[len(prompt) :].rpartition(end)
+            turn_pieces.append(
                 (self._rendered_ids(prompt[len(done) :]), np.append(self._rendered_ids(written), np.int32(self._end)))
             )
             done = prompt + written + mark
-        return found
+        return turn_pieces
 
     def _spelled(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A message with what this template does not know in tags in its text."""
@@ -280,8 +281,10 @@ class TemplateChat:
     def _rendered_ids(self, text: str) -> Ids:
         """Ids of rendered text, whose messages are cut inside the special tokens that they spell."""
         with loading("the tokenizer cannot encode a text"):
-            ids = [self._tokenizer.encode(plain_text(part), add_special_tokens=False) for part in text.split(_CUT)]
-        return np.concatenate([np.array(part, np.int32) for part in ids])
+            ids = [
+                self._tokenizer.encode(plain_text(segment), add_special_tokens=False) for segment in text.split(_CUT)
+            ]
+        return np.concatenate([np.array(segment, np.int32) for segment in ids])
 
     def _frame(self, rendered: str) -> _Frame:
         return _Frame(rendered, self._tokenizer, self._encode)
@@ -357,14 +360,14 @@ class PlainChat:
 
     def first_prompt_ids(self, system: str, user: Message) -> Ids:
         """Encode the messages before the first completion."""
-        first, *others = _stripped(user)
-        ids = self._ids(["\n\n".join(filter(None, (system, first))), *others])
+        first, *more_texts = _stripped(user)
+        ids = self._ids(["\n\n".join(filter(None, (system, first))), *more_texts])
         return np.concatenate([self._begin, ids])
 
     def next_prompt_ids(self, user: Message, *, ended: bool) -> Ids:
         """Encode the text between two completions."""
-        first, *others = _stripped(user)
-        return self._ids([("" if ended else "\n") + first, *others])
+        first, *more_texts = _stripped(user)
+        return self._ids([("" if ended else "\n") + first, *more_texts])
 
     def encode_completion(self, text: str) -> Ids:
         """Encode a completion's text, and append an end token."""

@@ -24,7 +24,7 @@ from creditflow.train.rollout.workers.processes import ProcessExecutor
 PLAIN = {
     "--agent", "--allow-host", "--approximate", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--group", "--host", "--id", "--invalid-actions",
     "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--query-prefix", "--ray", "--reward", "--scheme", "--schemes",
-    "--agent-loop", "--dialect", "--dtype", "--prompt", "--semantics", "--sha256", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
+    "--agent-loop", "--chat", "--dialect", "--dtype", "--prompt", "--semantics", "--sha256", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip
 # of a server that only reads, and of a check
 READ = {("data check", "--against")}
