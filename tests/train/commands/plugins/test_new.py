@@ -35,11 +35,9 @@ def test_what_is_written_passes_its_own_tests(kind):
     """Also in a checkout, whose settings of pytest import no module from the folder of a test."""
     Path("pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
     assert main(["new", kind, "my_first"]) == 0
-    assert sorted(path.name for path in Path("my_first").iterdir()) == [
-        "my_first.py",
-        "pyproject.toml",
-        "test_my_first.py",
-    ]
+    settings = ["my_first.yaml"] if kind == "env" else []  # that train it
+    names = ["my_first.py", *settings, "pyproject.toml", "test_my_first.py"]
+    assert sorted(path.name for path in Path("my_first").iterdir()) == names
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "my_first"],
