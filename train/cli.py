@@ -30,8 +30,7 @@ EXIT_CODES = {
     130: "interrupted",
 }
 
-# name -> line in `creditflow --help`; creditflow.train.commands.<name> is imported when called (serve-search: serve.search,
-# check-batch: check_batch; see ABOUT)
+# name -> line in `creditflow --help`; creditflow.train.commands.<name> (about.<name> for those in ABOUT) is imported when called
 COMMANDS = {
     "demo": "show which turn of a failed episode each scheme blames",
     "score": "score your own log: choose a scheme, write an advantage per turn and a page",
@@ -41,18 +40,16 @@ COMMANDS = {
     "schemes": "list the credit schemes, or show one's card: needs, properties, result, limitations",
     "credit": "compute the credit of a trajectory log with a scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
-    "export": "write a checkpoint of a training run as a Hugging Face folder",
     "eval": "evaluate a language model on a panel: success with confidence intervals",
     "bench": "compare credit schemes and write tables and report.html",
     "audit": "report which schemes a trajectory log supports",
     "check-batch": "check the arrays of one training step of any trainer: does the credit reach the loss?",
     "view": "write a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal",
-    "serve-env": "serve an environment over HTTP and WebSocket, as an OpenEnv server",
-    "serve-search": "serve a search index over HTTP, with the request formats of search agents",
+    "serve": "serve an environment or a search index over HTTP",
     "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
     "doctor": "print what is installed, what is missing, and how to get it",
-    "model": "make a model folder from a model in another format (GGUF)",
+    "model": "make a model folder from another format (GGUF), or from a checkpoint of a training run",
     "data": "list, check, import, export, build, verify and label data",
 }
 
@@ -61,7 +58,7 @@ ABOUT = ("envs", "schemes", "doctor")  # in the folder about/
 
 def command_module(name: str) -> ModuleType:
     """The module of a command, imported now."""
-    module = f"about.{name}" if name in ABOUT else name.replace("serve-", "serve.").replace("-", "_")
+    module = f"about.{name}" if name in ABOUT else name.replace("-", "_")
     return import_module(f"creditflow.train.commands.{module}")
 
 
@@ -70,7 +67,8 @@ def command_parser(name: str) -> CommandParser:
     module = command_module(name)
     parser = CommandParser(prog=f"creditflow {name}", description=module.__doc__)
     module.add_arguments(parser)
-    add_load(parser)
+    for action_parser in parser.leaves():
+        add_load(action_parser)
     return parser
 
 

@@ -61,7 +61,8 @@ class Registry(Generic[T]):
     Args:
         kind: what the entries are, as messages and entry points call it.
         shipped: the package's own entries, unless ``discover`` finds them.
-        discover: imports the modules of the package that call ``add``; called once, before the first look-up.
+        discover: imports the modules of the package that call ``add``: those of a name before that name is looked up, or all
+            of them for "", once, when entries are listed or none has the name.
         name_of: checks that loaded code is of this kind, and returns what it calls itself.
         entry_of: makes the entry of loaded code and its name; by default the object itself.
         noun: the kind in "unknown … 'name'"; by default the kind.
@@ -73,7 +74,7 @@ class Registry(Generic[T]):
         shipped: Mapping[str, T] | None = None,
         *,
         name_of: Callable[[Code], str],
-        discover: Callable[[], None] | None = None,
+        discover: Callable[[str], None] | None = None,
         entry_of: Callable[[Code, str], T] | None = None,
         noun: str = "",
     ) -> None:
@@ -108,7 +109,10 @@ class Registry(Generic[T]):
             ConfigError: the entry point is broken, or the name is that of code which was not loaded.
         """
         self.require_no_code(name)
-        self._discover_once()
+        if name not in self._entries and self._discover is not None:
+            self._discover(name)
+        if name not in self._entries:
+            self._discover_once()
         if name not in self._entries and (code := self._installed_code(name)) is not None:
             self._add_code(code, name)
         return name in self._entries
@@ -205,7 +209,7 @@ class Registry(Generic[T]):
             return
         discover, self._discover = self._discover, None  # what it imports may look names up
         try:
-            discover()
+            discover("")
         except BaseException:
             self._discover = discover
             raise

@@ -125,7 +125,7 @@ def resident(pid: int) -> float:
 
 
 def bench_server(corpus: str | None, queries: Sequence[str], seconds: float, clients: int) -> None:
-    """Throughput and latency of serve-search on loopback, and its memory before and after."""
+    """Throughput and latency of serve search on loopback, and its memory before and after."""
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         print("server: skipped, install creditflow[serve]")
         return

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.foreign.env import DEFAULT_LIMIT
@@ -13,15 +12,11 @@ from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.bounds import MAX_SEED
 from creditflow.train.settings.overrides import apply_overrides, with_variables
 
-if TYPE_CHECKING:
-    from creditflow.envs.wikisearch.grading.rewards import Reward
-
 __all__ = [
     "add_env_arguments",
     "add_env_settings",
     "env_arguments",
     "non_negative",
-    "parse_rewards",
     "positive",
     "seed",
     "workers",
@@ -64,17 +59,6 @@ def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
             raise ConfigError("pass the panel only once: --panel or --env-set panel=…")
         settings["panel"] = args.panel
     return settings
-
-
-def parse_rewards(names: Iterable[str]) -> dict[str, Reward]:
-    """Published rewards by name.
-
-    Raises:
-        ConfigError: an unknown name.
-    """
-    from creditflow.envs.wikisearch.grading.rewards import named_reward  # imports the environment
-
-    return {name: named_reward(name) for name in names}
 
 
 def positive(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from creditflow.envs.errors import unknown_name_error
@@ -28,13 +28,23 @@ class CommandParser(argparse.ArgumentParser):
         parts = {"description": "\n\n".join(paragraphs[:2]), "epilog": "\n\n".join(paragraphs[2:]) or None}
         formatter = argparse.RawDescriptionHelpFormatter
         super().__init__(**{"allow_abbrev": False, "formatter_class": formatter, **parts, **settings})
-        self._actions_by_name: Iterable[str] = ()  # of a command with several actions, each with its own parser
+        self._actions_by_name: Mapping[
+            str, CommandParser
+        ] = {}  # of a command with several actions, each with its own parser
 
     def add_subparsers(self, **settings: Any) -> Any:
         """Define the actions of this command; the arguments after an action's name are left to that action's parser."""
         actions = super().add_subparsers(**settings)
         self._actions_by_name = actions.choices
         return actions
+
+    def leaves(self) -> Iterator[CommandParser]:
+        """The parsers of this command's actions, and of theirs; of a command without actions, itself."""
+        below = dict.fromkeys(self._actions_by_name.values())
+        if not below:
+            yield self
+        for parser in below:
+            yield from parser.leaves()
 
     def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """Reject unknown options, then parse as argparse does."""

@@ -23,7 +23,6 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.train.arguments.logs import add_log_argument, log_of, open_output
-from creditflow.train.arguments.options import parse_rewards
 from creditflow.train.arguments.outputs import add_input, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.overrides import apply_overrides
@@ -39,7 +38,7 @@ FORMAT_VERSION = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_log_argument(parser, optional=True)
-    add_code(parser, "--scheme", "scheme", required=True, help=f"credit scheme, one of: {', '.join(credit.names())}")
+    add_code(parser, "--scheme", "scheme", required=True, help="credit scheme; `creditflow schemes` lists them")
     parser.add_argument(
         "--semantics",
         default="paper",
@@ -75,13 +74,16 @@ def run(args: argparse.Namespace) -> int:
     parameters = apply_overrides({}, args.set)
     semantics = parameters.pop("semantics", args.semantics)  # also a parameter of ``make``
     scheme = credit.make(args.scheme, semantics=semantics, **parameters)
-    rewards = parse_rewards([args.reward] if args.reward else [])
-    texts = None if rewards else {*scheme.texts, *(["response"] if args.tokenizer else [])}  # a transcript needs all
+    texts = (
+        None if args.reward else {*scheme.texts, *(["response"] if args.tokenizer else [])}
+    )  # a transcript needs all
     log = log_of(args, texts)
     groups = list(log.groups)
-    for reward in rewards.values():
-        from creditflow.wrappers.episode_rewards import with_reward  # imports the environment of the rewards
+    if args.reward:
+        from creditflow.envs.wikisearch.grading.rewards import named_reward  # imports the environment of the rewards
+        from creditflow.wrappers.episode_rewards import with_reward
 
+        reward = named_reward(args.reward)
         groups = [with_reward(group, reward) for group in groups]
     if args.why:
         group, trajectory, turn = _turn_of(args.why, groups)

@@ -39,8 +39,9 @@ from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import bare_env, env_id
 from creditflow.envs.tasks import Task
+from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.arguments.model_options import add_model_options, model_options
-from creditflow.train.arguments.options import non_negative, parse_rewards, positive, seed
+from creditflow.train.arguments.options import non_negative, positive, seed
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
@@ -179,6 +180,7 @@ def run(args: argparse.Namespace) -> int:
     temperature = TEMPERATURE if args.temperature is None else args.temperature
     if args.exact:
         return _run_exactly(args, agent, env, tasks, temperature)
+    rewards = {name: named_reward(name) for name in args.reward}
     # a server answers its requests one by one: no episode waits for another one's answer
     engine = AsynchronousEngine if "openai" in args.agent.split(":")[:2] else RolloutEngine
     make_env = group_env_factory(env, 1, texts=True)
@@ -194,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
 
     played = _logged(args, env, tasks, play) if args.out else list(play(tasks))
     result = measured_tasks(
-        tasks, played, samples=args.samples, rewards=parse_rewards(args.reward), metrics=metrics, trials=args.trials,
+        tasks, played, samples=args.samples, rewards=rewards, metrics=metrics, trials=args.trials,
         dialect=dialect_of(make_env().members[0].base),
     )  # fmt: skip
     rows = score_rows(result)

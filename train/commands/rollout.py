@@ -29,9 +29,9 @@ from creditflow.agents.registry import check_agent, check_options
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.registration import bare_env, env_id, maker
 from creditflow.envs.tasks import Task
-from creditflow.envs.wikisearch.grading.rewards import REWARDS
+from creditflow.envs.wikisearch.grading.rewards import REWARDS, named_reward
 from creditflow.train.arguments.model_options import add_model_options, model_options
-from creditflow.train.arguments.options import add_env_arguments, env_arguments, parse_rewards, positive, seed, workers
+from creditflow.train.arguments.options import add_env_arguments, env_arguments, positive, seed, workers
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.progress import progress
@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     settings = env_arguments(args)
-    rewards = parse_rewards(args.reward)
+    rewards = {name: named_reward(name) for name in args.reward}
     tasks = _tasks(args, settings)
     spec = RolloutSpec(
         env=args.env, options=settings, agent=args.agent, model=model_options(args).given(), group_size=args.group_size, seed=args.seed,

@@ -125,7 +125,7 @@ USES: Final = {
     "lora": "train LoRA adapters with peft",
     "train-log": "write TensorBoard and Weights & Biases logs",
     "bench": "plots and HTML reports",
-    "serve": "serve search indexes and success models over HTTP",
+    "serve": "serve search indexes over HTTP",
     "vllm": "sample with vLLM",
     "ray": "play on a Ray cluster",
     "dense": "dense retrieval with faiss",

@@ -100,7 +100,7 @@ class CheckpointConfig:
         every: iterations between two checkpoints, in SFT ten times as many steps; 0 writes one after every iteration and
             none in SFT. For a success model: steps, and 0 writes none.
         keep: number of latest checkpoints that are kept; 0 keeps all.
-        hf: also write a Hugging Face folder, ``model/``, into every checkpoint; ``creditflow export`` writes one afterwards.
+        hf: also write a Hugging Face folder, ``model/``, into every checkpoint; ``creditflow model export`` writes one afterwards.
         best: keep the policy with the highest success on ``evaluation.panel`` as a Hugging Face folder, ``OUT/best``.
     """
 

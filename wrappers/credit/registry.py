@@ -1,7 +1,8 @@
 """The registry of schemes: ``make``, ``names`` and ``describe``, with ``register`` and ``load`` for plug-ins.
 
-A scheme of the package registers itself by the decorator in its module. The modules below this package's folders are
-imported when the first scheme is looked up, in alphabetical order.
+A scheme of the package registers itself by the decorator in its module. A scheme that is looked up is imported by the module
+with its name; all modules below this package's folders are imported, in alphabetical order, when names are listed, or when no
+module has the name.
 """
 
 from __future__ import annotations
@@ -67,11 +68,12 @@ def _name_of(code: Code) -> str:
     return scheme.name
 
 
-def _import_shipped() -> None:
-    """Import every module below the folders of this package, which registers the schemes in them."""
+def _import_shipped(name: str = "") -> None:
+    """Import every module below the folders of this package, or those with a name; that registers the schemes in them."""
     package = import_module(PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):  # sorted within each folder
-        if module.ispkg or module.name.rpartition(".")[0] != PACKAGE:  # the modules beside the folders have no schemes
+        folder, _, last = module.name.rpartition(".")
+        if folder != PACKAGE and name in ("", last):  # the modules beside the folders have no schemes
             import_module(module.name)
 
 

@@ -25,7 +25,7 @@ from creditflow.envs.wikisearch.retrieval.store import FORMAT, open_store
 
 __all__ = ["open_corpus", "open_engine"]
 
-_BUILD = "creditflow serve-search --build-only --corpus FILE.jsonl --engine {engine} --index FOLDER"
+_BUILD = "creditflow serve search --build-only --corpus FILE.jsonl --engine {engine} --index FOLDER"
 
 
 def open_corpus(path: str) -> LocalRetriever:

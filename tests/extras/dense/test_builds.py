@@ -63,7 +63,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(
     lines = [json.dumps(write_document(passage)) for passage in PASSAGES]
     (tmp_path / "p.jsonl").write_text("\n".join(lines) + "\n", encoding="ascii")
 
-    command = ["serve-search", "--build-only", "--engine", "hybrid", "--corpus", str(tmp_path / "p.jsonl"), "--encoder",
+    command = ["serve", "search", "--build-only", "--engine", "hybrid", "--corpus", str(tmp_path / "p.jsonl"), "--encoder",
                str(encoder), "--approximate", "pq4", "--precision", "int8", "--index"]  # fmt: skip
     killed = [sys.executable, "-c", BUILD, str(limit), stage, *command, str(tmp_path / "killed")]
     assert subprocess.run(killed, check=False).returncode == 9

@@ -81,7 +81,7 @@ def test_an_index_finds_a_passage_without_a_common_word(published: Path, tmp_pat
     corpus, index = tmp_path / "p.jsonl", str(tmp_path / "dense")
     corpus.write_text("".join(json.dumps({"id": k, "contents": v}) + "\n" for k, v in PASSAGES.items()), "ascii")
     encoder = ["--engine", "dense", "--encoder", str(published)]
-    assert main(["serve-search", "--build-only", "--corpus", str(corpus), "--index", index, *encoder]) == 0
+    assert main(["serve", "search", "--build-only", "--corpus", str(corpus), "--index", index, *encoder]) == 0
     found = open_engine(index=index, encoder=str(published))
     for query, expected in (("capital city", "paris"), ("feline pet", "cat"), ("writing software", "snake")):
         assert not open_engine(corpus=str(corpus)).search([query], 1)[0]  # BM25: no word in common

@@ -1,4 +1,4 @@
-"""``creditflow serve-search`` with the dense engine: built, served on loopback, limited, the same for any company."""
+"""``creditflow serve search`` with the dense engine: built, served on loopback, limited, the same for any company."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_command_serves_on_loopback(options: list[str]) -> None:
         url = url_of(free).rstrip("/")
     handles_sigint = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     serve = f"{handles_sigint}; from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", serve, "serve-search", *options, "--port", url.rpartition(":")[2]]
+    command = [sys.executable, "-c", serve, "serve", "search", *options, "--port", url.rpartition(":")[2]]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             for _ in range(1200):

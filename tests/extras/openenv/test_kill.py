@@ -57,4 +57,4 @@ def test_an_interrupted_server_ends_at_once_and_tells_its_clients(levels: Path) 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
 @pytest.mark.parametrize("path", ["health", "schema"])
 def test_a_server_under_load_answers_and_ends_at_once(path: str, sent: signal.Signals) -> None:
-    require_ends_under_load(["serve-env", "sokoban", "--port"], path, None, sent)
+    require_ends_under_load(["serve", "env", "sokoban", "--port"], path, None, sent)

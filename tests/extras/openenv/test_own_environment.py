@@ -1,4 +1,4 @@
-"""``serve-env FILE.py:NAME`` serves an environment of the user."""
+"""``serve env FILE.py:NAME`` serves an environment of the user."""
 
 from __future__ import annotations
 

@@ -142,14 +142,14 @@ def test_any_checkpoint_is_exported(trained: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     for step in (1, 2):
-        done = creditflow("export", str(trained), "--at", str(step), "--out", str(tmp_path / f"at-{step}"))
+        done = creditflow("model", "export", str(trained), "--at", str(step), "--out", str(tmp_path / f"at-{step}"))
         assert f"at-{step}" in succeeded(done)
     first, second, model = (
         load_file(folder / "model.safetensors") for folder in (tmp_path / "at-1", tmp_path / "at-2", trained / "model")
     )
     assert all(second[name].equal(model[name]) for name in model)
     assert not all(first[name].equal(model[name]) for name in model)
-    missing = creditflow("export", str(trained), "--at", "7", "--out", str(tmp_path / "at-7"))
+    missing = creditflow("model", "export", str(trained), "--at", "7", "--out", str(tmp_path / "at-7"))
     assert missing.returncode == 3
     assert "no checkpoint of iteration 7; there are [1, 2]" in missing.stderr
 

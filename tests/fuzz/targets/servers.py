@@ -25,7 +25,7 @@ PATIENCE = 40.0  # seconds after which a server must respond to another client
 REJECTED = b"@rejected\n"  # a trap to which the response must not be a success
 MANY = b"@many:"  # a trap: this many concurrent posts
 COMMANDS = {
-    "search": ("-m", "creditflow.train", "serve-search", "--articles", "300", "--port", "PORT"),
+    "search": ("-m", "creditflow.train", "serve", "search", "--articles", "300", "--port", "PORT"),
 }
 _RUNNING: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
 

@@ -1,4 +1,4 @@
-"""Sessions of ``serve-env``: messages over its WebSocket, and bytes that are none, from clients that leave as they like.
+"""Sessions of ``serve env``: messages over its WebSocket, and bytes that are none, from clients that leave as they like.
 
 The server may answer with an error or close the connection. It must not die, stop serving others, or write a traceback.
 """
@@ -79,14 +79,14 @@ def _seeds(_: Path) -> Sequence[bytes]:
     log = Path(tempfile.mkstemp(prefix="fuzz-sessions-")[1])
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "creditflow.train", "serve-env", "sokoban", "--panel", "standard-v1", "--port", port],
+            [sys.executable, "-m", "creditflow.train", "serve", "env", "sokoban", "--panel", "standard-v1", "--port", port],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stream,
         )  # fmt: skip
     _RUNNING.update(port=port, process=process, log=log)
     until = time.monotonic() + PATIENCE
     while not _plays():
         if process.poll() is not None or time.monotonic() > until:
-            raise RuntimeError(f"serve-env does not start: {log.read_text(errors='replace')[-500:]}")
+            raise RuntimeError(f"serve env does not start: {log.read_text(errors='replace')[-500:]}")
         time.sleep(0.1)
     lines = [json.dumps(message).encode() for message in MESSAGES]
     return [b"\n".join(lines), b"\n".join(lines[:3]), RAW + b"".join(map(_frame, lines[:2]))]
@@ -116,12 +116,12 @@ def _read(data: bytes, _: Path) -> None:
     until = time.monotonic() + PATIENCE
     while not _plays():
         if time.monotonic() > until:
-            raise MismatchError("serve-env no longer plays with others")
+            raise MismatchError("serve env no longer plays with others")
     log = _RUNNING["log"]
     assert isinstance(log, Path)
     if written := log.read_text(encoding="utf-8", errors="replace"):
         os.truncate(log, 0)  # the next case begins with an empty log
-        raise MismatchError(f"serve-env wrote into its log: {written[:2000]!r}")
+        raise MismatchError(f"serve env wrote into its log: {written[:2000]!r}")
 
 
 def _mutate(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
@@ -146,7 +146,7 @@ def _traps() -> Sequence[bytes]:
 
 TARGETS = (
     Target(
-        name="sessions/serve-env", read=_read, seeds=_seeds, mutate=_mutate, traps=_traps, cases=120,
+        name="sessions/serve env", read=_read, seeds=_seeds, mutate=_mutate, traps=_traps, cases=120,
         needs=("openenv", "uvicorn", "websockets"), close=_close, seconds=30.0,
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""``creditflow serve-env`` in a process of its own, as long as a test needs it."""
+"""``creditflow serve env`` in a process of its own, as long as a test needs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEVELS = ("#######\n#@ $ .#\n#     #\n#######", "#######\n#     #\n# $@ .#\n####
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
-    """Arguments of ``serve-env``."""
+    """Arguments of ``serve env``."""
     parser = argparse.ArgumentParser()
     serve_env.add_arguments(parser)
     return parser.parse_args(arguments)
@@ -46,7 +46,7 @@ def free_url() -> str:
 def start(url: str, *arguments: str, errors: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
     """Start a server at a URL and wait until it answers."""
     port = url.rpartition(":")[2]
-    process = subprocess.Popen([sys.executable, "-c", SERVE, "serve-env", *arguments, "--port", port], stderr=errors)
+    process = subprocess.Popen([sys.executable, "-c", SERVE, "serve", "env", *arguments, "--port", port], stderr=errors)
     for _ in range(6000):
         assert process.poll() is None, "the server has ended"
         try:
@@ -60,7 +60,7 @@ def start(url: str, *arguments: str, errors: IO[bytes] | None = None) -> subproc
 
 @contextmanager
 def env_server(*arguments: str, errors: IO[bytes] | None = None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """URL and process of a server with these arguments of ``serve-env``, whose standard error goes to a file."""
+    """URL and process of a server with these arguments of ``serve env``, whose standard error goes to a file."""
     url = free_url()
     process = start(url, *arguments, errors=errors)
     try:

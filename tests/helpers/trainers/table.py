@@ -116,7 +116,7 @@ ROWS = (
         "OpenEnv {openenv} (reaches TRL, verifiers, NeMo Gym, …)", "openenv",
         "our environments over WebSocket, with state keys and shaped rewards",
         "no advantages, only rewards per step",
-        "1, `serve-env`",
+        "1, `serve env`",
         "`tests/extras/openenv`, page `OPENENV.md`",
     ),
     Row(

@@ -31,7 +31,7 @@ for command in json.loads(sys.argv[2]):
     assert code == 0, (command, code)
 """
 WRITERS = {
-    "index": ["serve-search", "--corpus", "passages.jsonl", "--index", "OUT", "--build-only"],
+    "index": ["serve", "search", "--corpus", "passages.jsonl", "--index", "OUT", "--build-only"],
     "wiki": ["data", "build", "wiki", "--articles", "200", "--index", "--out", "OUT"],
 }
 

@@ -146,8 +146,10 @@ def test_bash_completes_commands_actions_options_choices_and_names(line, expecte
 
 
 def test_every_command_completes_its_own_options(script):
-    for name in COMMANDS:
-        setting = f"COMP_WORDS=(creditflow {name} --); COMP_CWORD=2; _creditflow; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    for name in (
+        leaf.prog.removeprefix("creditflow ") for command in COMMANDS for leaf in command_parser(command).leaves()
+    ):
+        setting = f"COMP_WORDS=(creditflow {name} --); COMP_CWORD={len(name.split()) + 1}; _creditflow; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         done = subprocess.run(["bash", "-c", f"{script}\n{setting}"], capture_output=True, text=True, check=True)
         assert {"--help", "--load"} <= set(done.stdout.split()), name
 

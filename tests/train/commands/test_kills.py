@@ -34,7 +34,7 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
     "wiki": (["data", "build", "wiki", "--articles", "200", "--questions", "10", "--out", "{}/wiki"], ["--force"]),
     "wiki-index": (["data", "build", "wiki", "--articles", "200", "--index", "--out", "{}/wiki"], ["--force"]),
     "webshop": (["data", "import", "webshop", "SHOP", "--out", "{}/store"], ["--force"]),
-    "index": (["serve-search", "--corpus", "PASSAGES", "--index", "{}/idx", "--build-only"], ["--force"]),
+    "index": (["serve", "search", "--corpus", "PASSAGES", "--index", "{}/idx", "--build-only"], ["--force"]),
     "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
     "import": (["data", "import", "messages", "MESSAGES", "--out", "{}/log.jsonl"], ["--force"]),
     "new-env": (["new", "env", "maze", "--out", "{}/maze"], ["--force"]),

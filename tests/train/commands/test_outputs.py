@@ -46,10 +46,10 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
     ("demo", "--out"): ["demo"],
     ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
-    ("export", "--out"): ["export", "IN"],
+    ("model export", "--out"): ["model", "export", "IN"],
     ("model import", "--out"): ["model", "import", "IN"],
     ("rollout", "--out"): ["rollout", "--env-set", "levels=IN"],
-    ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
+    ("serve search", "--index"): ["serve", "search", "--corpus", "IN", "--build-only"],
     ("score", "--out"): ["score", "IN"],
     ("view", "--out"): ["view", "IN"],
     ("creditflow.train.commands.programs.verl_data", "--out"): [

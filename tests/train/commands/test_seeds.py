@@ -39,7 +39,7 @@ def test_rollout_writes_a_log_that_is_read_again_with_every_seed_that_it_takes(t
 @pytest.mark.parametrize("number", WRONG)
 def test_other_seeds_are_wrong_use(number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "x")
-    for command in (["rollout", "--out", out], ["bench", "--out", out], ["play"], ["serve-search", "wiki"]):
+    for command in (["rollout", "--out", out], ["bench", "--out", out], ["play"], ["serve", "search", "wiki"]):
         with pytest.raises(SystemExit, match="2"):
             main([*command, "--seed", str(number)])
         assert f"expected a whole number from 0 to {MAX_SEED}, got '{number}'" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""OpenEnv: any environment as an OpenEnv server (``creditflow serve-env``), and a typed client for it."""
+"""OpenEnv: any environment as an OpenEnv server (``creditflow serve env``), and a typed client for it."""

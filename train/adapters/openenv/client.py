@@ -87,7 +87,7 @@ class PlayState(State):
 
 
 class PlayClient(EnvClient[PlayAction, TextObservation, PlayState]):
-    """Client of a server of ``creditflow serve-env``: ``PlayClient(base_url=…)``, or ``.sync()`` of it.
+    """Client of a server of ``creditflow serve env``: ``PlayClient(base_url=…)``, or ``.sync()`` of it.
 
     ``reset`` takes what ``ServedEnv.reset`` takes; ``step`` a ``PlayAction`` or its text. Observations are ``FullObservation``
     or, if the server sends texts only, ``TextObservation``.

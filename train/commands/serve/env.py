@@ -1,9 +1,9 @@
 """Serve an environment as an OpenEnv server: WebSocket /ws, with one session and one environment per connection.
 
-  creditflow serve-env sokoban
-  creditflow serve-env alfworld --panel standard-v1 --observation text          for clients that show the policy the whole observation
-  creditflow serve-env wikisearch --potential gdcr --gamma 1                    potential-based rewards per step
-  creditflow serve-env sokoban --potential rewardflow --gamma 0.99 --log old.jsonl
+  creditflow serve env sokoban
+  creditflow serve env alfworld --panel standard-v1 --observation text          for clients that show the policy the whole observation
+  creditflow serve env wikisearch --potential gdcr --gamma 1                    potential-based rewards per step
+  creditflow serve env sokoban --potential rewardflow --gamma 0.99 --log old.jsonl
 
 There is no authentication: listen on addresses other than loopback only if anyone on the network may play. Needs the extra
 [openenv]; train/adapters/OPENENV.md has clients, limits, and what a trainer receives. `creditflow new hub-package` writes a
@@ -20,7 +20,7 @@ from creditflow.envs.http import listen
 from creditflow.train.arguments.options import add_env_settings, env_arguments, positive
 from creditflow.train.arguments.outputs import add_input
 from creditflow.train.arguments.plugins import add_code
-from creditflow.train.arguments.servers import add_address_arguments, add_key_argument
+from creditflow.train.commands.serve.arguments import add_server_arguments
 from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS
 
@@ -63,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-message", type=positive, default=2**20, help="maximum size of a message in bytes (default 1048576)"
     )
-    add_address_arguments(parser, port=8000)
-    add_key_argument(parser)
+    add_server_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

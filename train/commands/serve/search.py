@@ -1,11 +1,11 @@
 """Build and serve an index of a corpus, or of the fictional encyclopedia, to search agents.
 
-  creditflow serve-search                                                            the fictional encyclopedia
-  creditflow serve-search --corpus wiki.jsonl                                        BM25 in memory
-  creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine lucene       built if it does not exist, then served
-  creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
-  creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
-  creditflow serve-search --index wikipedia-dpr-100w --engine lucene                 one of pyserini's prebuilt indexes
+  creditflow serve search                                                            the fictional encyclopedia
+  creditflow serve search --corpus wiki.jsonl                                        BM25 in memory
+  creditflow serve search --corpus wiki.jsonl --index wiki.idx --engine lucene       built if it does not exist, then served
+  creditflow serve search --index wiki.idx                                           opened with the engine it was built for
+  creditflow serve search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
+  creditflow serve search --index wikipedia-dpr-100w --engine lucene                 one of pyserini's prebuilt indexes
 
 Index folders of the engine lucene are opened by Lucene, which trusts them: serve only folders from
 sources whose programs you would run. Checksums detect damage, not manipulation. Passage files may come from any source.
@@ -34,9 +34,9 @@ from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.server import ServerLimits
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, load_encyclopedia
-from creditflow.train.arguments.options import seed
+from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_output
-from creditflow.train.arguments.servers import add_server_arguments
+from creditflow.train.commands.serve.arguments import add_server_arguments
 
 __all__ = ["add_arguments", "run"]
 
@@ -84,7 +84,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("both", "search_r1", "rewardflow"),
         help="request formats to accept (default both)",
     )
-    add_server_arguments(parser, LIMITS, port=8000, queued="queries")
+    add_server_arguments(parser)
+    parser.add_argument(
+        "--max-pending", type=positive, default=LIMITS.pending,
+        help=f"maximum number of queued queries; more get status 503 (default {LIMITS.pending})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-seconds", type=float, default=LIMITS.seconds,
+        help=f"time limit of a request in seconds; then status 504 (default {LIMITS.seconds:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-body", type=positive, default=LIMITS.body,
+        help=f"maximum size of a request in bytes; larger ones get status 413 (default {LIMITS.body})",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ lucene   pyserini and Java, see below          the one of published BM25 runs   
 dense    ``pip install -e '.[dense]'``           inner products of vectors          in the order of passages
 ======== ===================================== ================================== =========================
 
-An index folder is built by ``creditflow serve-search --build-only --corpus FILE.jsonl --engine NAME --index FOLDER``
+An index folder is built by ``creditflow serve search --build-only --corpus FILE.jsonl --engine NAME --index FOLDER``
 (``store.write_store``) and opened, with the engine that it was built for, wherever a corpus is named. bm25 also
 indexes a passage file in memory and suits some hundred thousand passages; lucene suits tens of millions.
 
@@ -31,5 +31,5 @@ it into its cache (9 GB for this one, ``PYSERINI_CACHE``) and checks it. Names t
 An existing Lucene index (``open_engine(index="theirs", corpus="passages.jsonl")``) needs no corpus if it was built with
 ``-storeRaw``; pages are then found by a search for their title. A corpus too large for memory is given as an index folder
 of this package. A process has one Java virtual machine: its memory (``memory="4g"``) is set when it starts, and it does not survive
-a fork, so start workers with "spawn" or let them use one ``creditflow serve-search``.
+a fork, so start workers with "spawn" or let them use one ``creditflow serve search``.
 """

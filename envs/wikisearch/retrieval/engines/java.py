@@ -222,7 +222,7 @@ class JavaMachine:
         if os.getpid() != self._process:
             raise ServiceError(
                 "this process was forked from one in which Java runs, and Java does not survive a fork. Start workers with "
-                "'spawn', open the engine in each worker, or let them use one `creditflow serve-search`"
+                "'spawn', open the engine in each worker, or let them use one `creditflow serve search`"
             )
         return self._pool.submit(work, self._jnius).result()
 

@@ -161,7 +161,7 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
     [
         ({}, "needs a corpus"),
         ({"corpus": "p.jsonl", "engine": "lucen"}, "did you mean 'lucene'"),
-        ({"corpus": "p.jsonl", "engine": "lucene"}, "needs an index folder; build one: creditflow serve-search"),
+        ({"corpus": "p.jsonl", "engine": "lucene"}, "needs an index folder; build one: creditflow serve search"),
         ({"corpus": "p.jsonl", "memory": "1g"}, "works only with the engine lucene"),
         ({"corpus": "p.jsonl", "threads": 2}, "searches in one thread"),
         ({"corpus": "p.jsonl", "threads": 0}, "threads is from 1"),
@@ -188,7 +188,7 @@ def test_a_prebuilt_index_needs_pyserini(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_a_folder_that_is_not_an_index_is_a_data_error(tmp_path: Path, made: bool) -> None:
     if made:
         (tmp_path / "index").mkdir()
-    with pytest.raises(DataError, match=r"build one: creditflow serve-search --build-only"):
+    with pytest.raises(DataError, match=r"build one: creditflow serve search --build-only"):
         open_engine(index=str(tmp_path / "index"), engine="lucene")
 
 

@@ -32,7 +32,7 @@ def test_the_policy_of_a_checkpoint_is_exported_with_its_prompts(
     run.run()
     for iterations in (1, 2):
         out = tmp_path / f"model-{iterations}"
-        assert cli.main(["export", str(run.folder), "--at", str(iterations), "--out", str(out)]) == 0
+        assert cli.main(["model", "export", str(run.folder), "--at", str(iterations), "--out", str(out)]) == 0
         stored = load_file(run.checkpoints / f"rl-000000{iterations}" / "weights.safetensors")
         exported = weights(out)
         assert all(torch.equal(stored[f"policy.{name}"], value) for name, value in exported.items())
@@ -49,7 +49,7 @@ def test_a_checkpoint_that_was_not_kept_is_refused_with_those_that_were(
 ) -> None:
     run = trainer_of(config, "update.iterations=1", "checkpoint.every=1")
     run.run()
-    assert cli.main(["export", str(run.folder), "--at", "7", "--out", str(tmp_path / "model")]) == 3
+    assert cli.main(["model", "export", str(run.folder), "--at", "7", "--out", str(tmp_path / "model")]) == 3
     assert "no checkpoint after 7 iterations; there are: " in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 

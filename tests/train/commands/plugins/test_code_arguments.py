@@ -72,7 +72,7 @@ def test_every_option_that_names_a_kind_of_plug_in_takes_its_code(command: str) 
 
 def test_the_table_has_the_commands_that_take_code() -> None:
     assert {command for command, _ in TABLE} >= {
-        "rollout", "eval", "play", "serve-env", "credit", "view", "bench", "schemes", "annotate", "creditflow.train.commands.programs.verl_data",
+        "rollout", "eval", "play", "serve env", "credit", "view", "bench", "schemes", "annotate", "creditflow.train.commands.programs.verl_data",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The options of ``creditflow serve-env``, without OpenEnv."""
+"""The options of ``creditflow serve env``, without OpenEnv."""
 
 from __future__ import annotations
 

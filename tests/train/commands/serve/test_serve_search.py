@@ -1,4 +1,4 @@
-"""The options of ``creditflow serve-search``."""
+"""The options of ``creditflow serve search``."""
 
 import argparse
 import contextlib
@@ -124,7 +124,7 @@ def test_the_command_answers_beside_half_sent_headers_and_rejects_other_hosts() 
     # a shell's background jobs ignore SIGINT, and their child processes inherit that
     handles_sigint = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     serve = f"{handles_sigint}; from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", serve, "serve-search", "--articles", "400", "--port", url.rpartition(":")[2]]
+    command = [sys.executable, "-c", serve, "serve", "search", "--articles", "400", "--port", url.rpartition(":")[2]]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             _wait_for(url, process)

@@ -7,7 +7,7 @@ import signal
 import pytest
 from helpers.servers.load import require_ends_under_load
 
-SEARCH = ["serve-search", "--articles", "400", "--port"]
+SEARCH = ["serve", "search", "--articles", "400", "--port"]
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
