@@ -50,7 +50,7 @@ COMMANDS = {
     "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
     "doctor": "print what is installed, what is missing, and how to get it",
     "model": "make a model folder from another format (GGUF), or from a checkpoint of a training run",
-    "data": "list, check, import, export, build, verify and label data",
+    "data": "check, import, export, build and label data",
 }
 
 ABOUT = ("envs", "schemes", "doctor")  # in the folder about/

@@ -1,6 +1,5 @@
-"""List embedded data, compare released data with manifests, and import, generate, verify and label your own data.
+"""Compare released data and stores with their manifests, and import, export, generate and label your own data.
 
-creditflow data list                                    embedded panels, and the argument that takes your own files
 creditflow data check alfworld "$ALFWORLD_DATA"         released games: present, missing or reworded
 creditflow data check webshop FOLDER                    the released 1,000 products: differences and their effect
 creditflow data check hotpotqa FILE --only dev          questions of a fixed slice (2wiki, musique likewise)
@@ -8,7 +7,7 @@ creditflow data import webshop FOLDER --out STORE       the original product fil
 creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours
 creditflow data export LOG.jsonl --format hf --out DIR  a log as Parquet, for datasets or Minari, with a data card
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
-creditflow data verify webshop STORE                    check every file against its checksum (wikisearch likewise)
+creditflow data check webshop-store STORE               every file against its checksum (wikisearch-index likewise)
 creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
 
 Every action has its own help: creditflow data ACTION --help.
@@ -22,23 +21,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from creditflow.envs.alfworld.game_files.check import PUBLISHED as ALFWORLD_SPLITS
 from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, named_games, read_games
 from creditflow.envs.data_report import DataReport
 from creditflow.envs.errors import ConfigError, check_name
 from creditflow.envs.files.atomic import new_folder
-from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.sokoban.levels.boxoban import PUBLISHED as BOXOBAN_SETS
 from creditflow.envs.sokoban.levels.boxoban import check_boxoban, load_ids
-from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
 from creditflow.envs.wikisearch.slices import PLAIN_SETS, check_slice
 from creditflow.train.adapters.export.pictures import PICTURES, copy_pictures
 from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.logs import print_text
-from creditflow.train.arguments.options import positive, seed
+from creditflow.train.arguments.options import positive
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.commands.data_import import add_import_arguments, run_import
 from creditflow.train.progress import note, progress
@@ -46,7 +43,7 @@ from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_arguments", "run"]
 
-VERIFIABLE = ("webshop", "wikisearch")
+STORES: Final = ("webshop-store", "wikisearch-index")
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
 FORMATS: Final = ("parquet", "hf", "minari")
 TASKS = "tasks"
@@ -54,9 +51,7 @@ TASKS = "tasks"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check|import|export|build|verify|label")
-    listing = actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
-    listing.add_argument("--json", action="store_true", help="print the list as JSON")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="check|import|export|build|label")
     add_check_arguments(actions.add_parser("check", help="compare released data with the embedded manifest"))
     add_import_arguments(actions.add_parser("import", help="import released files, or another library's log"))
     add_export_arguments(actions.add_parser("export", help="write a log in the format of a data library"))
@@ -69,9 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wiki.add_argument("--questions", type=int, default=0, metavar="N", help="number of questions (default 0)")
     wiki.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
     add_output(wiki, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create")
-    verifying = actions.add_parser("verify", help="check a store")
-    verifying.add_argument("name", help=f"kind of store, one of: {', '.join(VERIFIABLE)}")
-    add_input(verifying, "path", help="folder of the store")
     labelling = actions.add_parser("label", help="label the pivots of search rollouts")
     add_input(labelling, "log", metavar="LOG.jsonl", help="trajectory log from wikisearch, with its tasks")
     add_output(
@@ -97,31 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of episodes written out for a human audit (default 20)",
     )
-    labelling.add_argument(
-        "--seed", type=seed, default=0, help="random seed for the choice of audited episodes (default 0)"
-    )
-
-
-def _list(as_json: bool) -> None:
-    """Print the embedded panels with their sizes, and the argument for files of one's own."""
-    rows: list[dict[str, Any]] = []
-    for name, entry in ENVIRONMENTS.items():
-        panels = {panel: len(load_panel(name, panel).rows) for panel in panel_names(name)}
-        rows.append({"name": name, "files": entry.files, "panels": panels})
-    if as_json:
-        print(json.dumps(rows, indent=1))
-        return
-    for row in rows:
-        print(f"{row['name']:12} your own: --env-set {row['files']}=PATH" if row["files"] else row["name"])
-        for panel, size in row["panels"].items():
-            print(f"{'':12} embedded: {panel}, {size} tasks")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command. A folder that it creates replaces an empty one; any other only with ``--force``."""
-    if args.action == "list":
-        _list(args.json)
-        return 0
     if args.action == "check":
         return run_check(args)
     if args.action == "build":
@@ -130,23 +101,7 @@ def run(args: argparse.Namespace) -> int:
         return _label(args)
     if args.action == "import":
         return run_import(args)
-    if args.action == "export":
-        return run_export(args)
-    check_name("store to verify", args.name, VERIFIABLE)
-    return _verify(args.name, args.path)
-
-
-def _verify(name: str, path: str) -> int:
-    if name == "webshop":
-        from creditflow.envs.webshop.catalogue.store import verify_store
-
-        files = verify_store(path)["files"]
-    else:
-        from creditflow.envs.wikisearch.retrieval.store import verify_store as verify_index
-
-        files = verify_index(path).header["files"]
-    print(f"{path}: intact; {len(files)} files")
-    return 0
+    return run_export(args)
 
 
 def _build_wiki(args: argparse.Namespace) -> int:
@@ -182,7 +137,7 @@ def _label(args: argparse.Namespace) -> int:
         print(f"  left out {count}: {reason}")
     if args.audit > 0:
         audit = _audit_file(Path(args.out))
-        count = write_audit(audit, groups, result.labels, args.audit, args.seed)
+        count = write_audit(audit, groups, result.labels, args.audit)
         print(f"{audit}: {count} labelled episodes for a human audit")
     return 0
 
@@ -265,8 +220,8 @@ class _DataSet:
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
     parser.add_argument(
-        "name", choices=[*_DATA_SETS, TASKS], metavar="NAME",
-        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {TASKS}: report whether the tasks of --against were trained on in PATH",
+        "name", choices=[*_DATA_SETS, *STORES, TASKS], metavar="NAME",
+        help=f"data set, one of: {', '.join(_DATA_SETS)}; or a store, {' or '.join(STORES)}; or {TASKS}: report whether the tasks of --against were trained on in PATH",
     )  # fmt: skip
     add_input(
         parser,
@@ -298,12 +253,31 @@ def run_check(args: argparse.Namespace) -> int:
         shared = overlap(args.path, args.against)
         print_text(json.dumps(shared._asdict()) if args.json else f"{shared}.", args.out)
         return int(shared.trained_on > 0)
+    if args.name in STORES:
+        if args.only:
+            raise ConfigError(f"--only has no effect on {args.name}, whose files are all checked; leave it out")
+        return _verify(args)
     data = _DATA_SETS[args.name]
     for component in args.only or ():
         check_name(f"part of {args.name}", component, data.components)
     report = data.check(args.path, args.only or data.components)
     print_text(json.dumps(report.to_json(), indent=1) if args.json else report.to_text(), args.out)
     return 0 if report.complete else 1
+
+
+def _verify(args: argparse.Namespace) -> int:
+    """Compare every byte of a store with its checksums; a damaged one is an error."""
+    if args.name == "webshop-store":
+        from creditflow.envs.webshop.catalogue.store import verify_store
+
+        files = verify_store(args.path)["files"]
+    else:
+        from creditflow.envs.wikisearch.retrieval.store import verify_store as verify_index
+
+        files = verify_index(args.path).header["files"]
+    report = {"path": args.path, "files": len(files)}
+    print_text(json.dumps(report) if args.json else f"{args.path}: intact; {len(files)} files", args.out)
+    return 0
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -178,15 +178,16 @@ def test_a_truncated_gzip_is_rejected(log, tmp_path, capsys):
     assert "gzip" in capsys.readouterr().err
 
 
-def test_data_lists_and_imports_and_verifies(tmp_path, capsys):
-    assert main(["data", "list"]) == 0
+def test_data_is_listed_imported_and_checked(tmp_path, capsys):
+    assert main(["envs"]) == 0
     assert "data_path=PATH" in capsys.readouterr().out
     assert main(["data", "import", "webshp", "x", "--out", str(tmp_path / "s")]) == 2
     assert main(["data", "import", "webshop", str(tmp_path), "--out", str(tmp_path / "s")]) == 3
     assert "items" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
-    assert main(["data", "verify", "webshop", str(tmp_path)]) == 3
-    assert main(["data", "verify", "wikisearch", str(tmp_path)]) == 3
+    assert main(["data", "check", "webshop-store", str(tmp_path)]) == 3
+    assert main(["data", "check", "wikisearch-index", str(tmp_path)]) == 3
+    assert main(["data", "check", "webshop-store", str(tmp_path), "--only", "products"]) == 2
 
 
 def test_data_builds_an_encyclopedia(tmp_path, capsys):

@@ -18,7 +18,6 @@ TABLES = {
     "annotate": ["annotate", "--list"],
     "audit": ["audit", "LOG"],
     "bench": ["bench", "--show", "RESULTS"],
-    "data": ["data", "list"],
     "envs": ["envs"],
     "schemes": ["schemes"],
     "card": ["schemes", "grpo"],

@@ -343,7 +343,7 @@ def _unusable(episode: Trajectory, own_turns: int) -> str:
     return ""
 
 
-def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labels], count: int, seed: int) -> int:
+def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labels], count: int, seed: int = 0) -> int:
     """Write some labelled episodes as text, sampled uniformly; returns how many."""
     chosen = np.random.default_rng(seed).permutation(len(labels))[:count]
     members = {

@@ -1,4 +1,4 @@
-"""List the environments, their embedded panels, and the number of tasks in each split."""
+"""List the environments, the argument that takes your own files, the embedded panels, and the number of tasks in each split."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(rows + plugins, indent=2))
         return 0
     for row in rows:
-        print(f"{row['name']:12} {row['id']}")
+        print(f"{row['name']:12} {row['id']}" + (f"   your own: --env-set {row['files']}=PATH" if row["files"] else ""))
         for panel, splits in row["panels"].items():
             counts = ", ".join(f"{split} {count}" for split, count in splits.items())
             print(f"{'':12} --panel {panel}:SPLIT   {counts}")

@@ -78,12 +78,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--topk", type=int, default=3, help="passages per query when a request does not set it (default 3)"
     )
-    parser.add_argument(
-        "--dialect",
-        default="both",
-        choices=("both", "search_r1", "rewardflow"),
-        help="request formats to accept (default both)",
-    )
     add_server_arguments(parser)
     parser.add_argument(
         "--max-pending", type=positive, default=LIMITS.pending,
@@ -114,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
     limits = ServerLimits(pending=args.max_pending, seconds=args.max_seconds, body=args.max_body)
     listen(
-        lambda: create_app(_engine(args), topk=args.topk, dialect=args.dialect, limits=limits, hosts=args.allow_host),
+        lambda: create_app(_engine(args), topk=args.topk, limits=limits, hosts=args.allow_host),
         args.host,
         args.port,
         "search",
