@@ -186,15 +186,16 @@ def run(args: argparse.Namespace) -> int:
     make_env = group_env_factory(env, 1, texts=True)
     playing = engine(make_env)
     on_cpu = str(getattr(getattr(agent, "backend", None), "device", "")) == "cpu"
+    wave = WAVE_ON_CPU if on_cpu else WAVE_WRITTEN
 
     def play(rest: Sequence[Task]) -> Iterator[list[Group]]:
         played = played_tasks(
             playing, _at(agent, 0.0), _at(agent, temperature) if args.samples else None, rest,
-            samples=args.samples, seed=args.seed, trials=args.trials, wave=WAVE_ON_CPU if on_cpu else WAVE_WRITTEN,
+            samples=args.samples, seed=args.seed, trials=args.trials, wave=wave,
         )  # fmt: skip
         return progress(played, "eval", len(rest)) if rest else iter(())
 
-    played = _logged(args, env, tasks, play) if args.out else list(play(tasks))
+    played = _logged(args, env, tasks, play, wave) if args.out else list(play(tasks))
     result = measured_tasks(
         tasks, played, samples=args.samples, rewards=rewards, metrics=metrics, trials=args.trials,
         dialect=dialect_of(make_env().members[0].base),
@@ -215,8 +216,12 @@ def _logged(
     env: EnvConfig,
     tasks: Sequence[Task],
     play: Callable[[Sequence[Task]], Iterator[list[Group]]],
+    wave: int,
 ) -> list[list[Group]]:
-    """The groups of every task, each written as soon as it is played; with ``--resume`` after those that are in the log."""
+    """The groups of every task, written as they are played; with ``--resume`` after those that are in the log.
+
+    Whole waves are kept, so that tasks share a batch with the same others and the log is the same.
+    """
     identity = _identity(args, env)
     run = identity_text(identity)
 
@@ -227,6 +232,8 @@ def _logged(
         by_task = _by_task(groups)
         if by_task and (args.trials > 1 or len(by_task[-1][0]) <= args.samples):
             by_task.pop()  # its last group, or a further trial, may be missing
+        if len(by_task) < len(tasks):
+            del by_task[len(by_task) // wave * wave :]
         if [groups[0].task_id for groups in by_task] != [task.task_id for task in tasks[: len(by_task)]]:
             raise TrajectoryError(f"{left} has other tasks; start over with --force or with another output")
         note(f"resuming after {len(by_task)} of {len(tasks)} tasks")
