@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -280,9 +280,7 @@ class TransformersBackend:
     ) -> list[Completion]:
         cohort, places = self._place(requests, sampling.max_new_tokens)
         rows = len(cohort.seen)
-        block, real, positions = self._block(cohort, requests, places)
-        pictures = self._pictures(cohort, requests, places)
-        logits = self._forward_new(cohort, block, real, positions, self._forward, pictures)
+        logits, positions = self._read(cohort, requests, places)
         self._check_length(cohort)
         uniforms = np.zeros((rows, sampling.max_new_tokens))
         uniforms[places] = [request.uniforms[: sampling.max_new_tokens] for request in requests]
@@ -328,6 +326,32 @@ class TransformersBackend:
             )
             for p in places.tolist()
         ]
+
+    def _read(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any]:
+        """Run the model on all new tokens: logits (R, V) after the last ones, and their positions.
+
+        Equal prompts of a new cohort are computed once: those of a group's first turn, and windowed prompts of the same state.
+        """
+        first: dict[tuple[Any, ...], int] = {}
+        for number, request in enumerate(requests):
+            first.setdefault((request.ids.tobytes(), picture_names(request)), number)
+        if self._static or cohort.used or len(first) == len(requests):
+            block, real, positions = self._block(cohort, requests, places)
+            pictures = self._pictures(cohort, requests, places)
+            return self._forward_new(cohort, block, real, positions, self._forward, pictures), positions
+        once = [requests[number] for number in first.values()]
+        alone = replace(cohort, seen=cohort.seen[: len(once)], mask=cohort.mask[: len(once)])
+        order = np.arange(len(once))
+        block, real, positions = self._block(alone, once, order)
+        pictures = self._pictures(alone, once, order)
+        logits = self._forward_new(alone, block, real, positions, self._forward, pictures)
+        number_of = {key: number for number, key in enumerate(first)}
+        rows = torch.tensor(
+            [number_of[request.ids.tobytes(), picture_names(request)] for request in requests], device=self.device
+        )
+        cohort.cache.batch_select_indices(rows)
+        cohort.mask, cohort.used = alone.mask[rows], alone.used
+        return logits[rows], positions[..., rows, :]
 
     def _place(
         self, requests: Sequence[GenerationRequest], max_new_tokens: int

@@ -2,6 +2,7 @@
 
   creditflow train train/configs/quickstart.yaml --set credit.scheme=graphgpo --set out=runs/graphgpo
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
+  creditflow train quickstart                              # a recipe of train/configs, by its name
   creditflow train --resume runs/graphgpo
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
   creditflow train CONFIG --engine verl                    # by verl, on all GPUs of a node, for models of 1.5B to 7B
@@ -20,10 +21,11 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.registration import env_id
 from creditflow.train.arguments.outputs import Output, Target, add_input, claimed, named
 from creditflow.train.run.identity import RUN_FILE
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="?",
         metavar="CONFIG",
-        help="configuration file (.yaml or .toml); not needed with --resume",
+        help="configuration file (.yaml or .toml), or the name of a recipe, such as quickstart; not needed with --resume",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the config (repeatable)"
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
     if (args.config is None) == (args.resume is None):
         raise ConfigError("give either a CONFIG to start a run, or --resume DIR to continue one")
-    source = Path(args.resume) / "config.yaml" if args.resume else Path(args.config)
+    source = Path(args.resume) / "config.yaml" if args.resume else _recipe(args.config)
     started = any(source.with_name(name).exists() for name in (RUN_FILE, "checkpoints"))
     if args.resume and not (started and source.is_file()):  # a config.yaml alone may be the user's own
         raise DataError(
@@ -112,6 +114,22 @@ def run(args: argparse.Namespace) -> int:
     with _claimed(settings, args):
         Trainer(settings, resume=args.resume is not None).run()
     return 0
+
+
+def _recipe(name: str) -> Path:
+    """The configuration file of this path, or the recipe of this name.
+
+    Raises:
+        ConfigError: no file, and no recipe has such a name; suggests the nearest one.
+    """
+    path = Path(name)
+    if path.suffix or path.exists() or path.parent != Path():
+        return path
+    folder = Path(str(files("creditflow.train") / "configs"))
+    recipes = {recipe.stem: recipe for recipe in folder.glob("*.yaml")}
+    if name not in recipes:
+        raise unknown_name_error("recipe", name, recipes)
+    return recipes[name]
 
 
 def _visible_gpus() -> int:
@@ -160,7 +178,6 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     """Train a success model, or with ``--dry-run`` print its settings."""
     import yaml
 
-    from creditflow.envs.errors import unknown_name_error
     from creditflow.train.annotate.success.settings import KIND, SuccessTrainConfig
     from creditflow.train.annotate.success.training import SuccessTrainer
     from creditflow.train.settings.overrides import apply_overrides
