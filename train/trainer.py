@@ -302,7 +302,7 @@ class Trainer:
 
         Args:
             spec: "NAME:SPLIT"; "" evaluates nothing and returns None.
-            name: "valid" (at most ``evaluation.limit`` tasks) or another name (all tasks), under which it is logged.
+            name: "valid" (at most ``evaluation.limit`` tasks) or another name (``evaluation.final_limit``), under which it is logged.
             iteration: number of finished iterations.
         """
         if not spec:
@@ -310,7 +310,7 @@ class Trainer:
         config = self.settings.evaluation
         start = time.perf_counter()
         self.rollouts.prepare_evaluation()
-        tasks = panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else 0)
+        tasks = panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else config.final_limit)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
         with sampling_memory_errors(self.settings.generation):

@@ -29,6 +29,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.backends.token_sampling import entropy_of, sample_tokens
+from creditflow.agents.models.lora import has_adapter, merge_adapter, merged_weights
 from creditflow.agents.models.vision import (
     completion_logits,
     has_vision,
@@ -196,8 +197,8 @@ class TransformersBackend:
 
     Args:
         model: the model, on its device.
-        dtype: type of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself. A copy must be
-            refreshed with ``sync()`` after every update.
+        dtype: type of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself, or from a copy with
+            its adapter merged. A copy must be refreshed with ``sync()`` after every update.
         sampler: a copy to sample from while the model is trained; None makes one only if ``dtype`` differs.
         cache: "dynamic", or "static" for fixed shapes.
         compile: compile the one-token step (static cache only).
@@ -229,10 +230,16 @@ class TransformersBackend:
         self._source = model
         first = next(model.parameters())
         converted = dtype is not None and dtype != first.dtype
-        self._copied = converted or sampler is not None
+        # a layer with an adapter takes several times as long; in 16 bits the sum of both would lose small updates
+        self._merged = has_adapter(model) and first.dtype == torch.float32
+        self._copied = converted or self._merged or sampler is not None
         self.model = model if sampler is None else sampler
+        if converted or (self._merged and sampler is None):
+            self.model = copy.deepcopy(self.model)
+        if self._merged:
+            merge_adapter(self.model)
         if converted:
-            self.model = copy.deepcopy(self.model).to(dtype)
+            self.model.to(dtype)
         self.model.eval()
         self.device = first.device
         self.version = version
@@ -248,8 +255,13 @@ class TransformersBackend:
         """Copy the source model's weights and drop the cache of the old ones."""
         if self._copied:
             with torch.no_grad():
-                for copied, source in zip(self.model.parameters(), self._source.parameters(), strict=True):
-                    copied.copy_(source)
+                if self._merged:
+                    weights = merged_weights(self._source)
+                    for name, copied in self.model.named_parameters():
+                        copied.copy_(weights[name])
+                else:
+                    for copied, source in zip(self.model.parameters(), self._source.parameters(), strict=True):
+                        copied.copy_(source)
         self.version = version or self.version
         self._cohort = None
 

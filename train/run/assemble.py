@@ -23,6 +23,7 @@ from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.options import freeze_vision, pick_device, recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.packing.attention import check_packing
+from creditflow.train.progress import note
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, needs_texts
@@ -122,12 +123,19 @@ def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) ->
         MissingExtraError, ConfigError: vLLM is requested but not installed, or its release is not supported.
     """
     rollout, generation = settings.rollout, settings.generation
+    trained = str(next(model.parameters()).dtype).removeprefix("torch.")
+    sampled = trained if rollout.dtype == "same" else rollout.dtype
+    updated = trained if settings.model.autocast == "none" else settings.model.autocast
+    if settings.update.old_logprobs == "sampler" and (sampled, updated) != ("float32", "float32"):
+        note(
+            f"old_logprobs are those of the sampler, which computes in {sampled}, and the trainer in {updated}: a token's may differ "
+            "by some tenths of a nat, so the first step is off-policy already; update.old_logprobs=trainer computes them again"
+        )
     if generation.backend == "vllm":
         from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
-        name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
         return VllmTrainedBackend(
-            model, dtype=name, config=generation.vllm, seed=settings.seed, asynchronous=bool(rollout.asynchronous),
+            model, dtype=sampled, config=generation.vllm, seed=settings.seed, asynchronous=bool(rollout.asynchronous),
             tokenizer=tokenizer,
         )  # fmt: skip
     return _transformers_sampler(model, rollout, None)

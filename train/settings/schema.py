@@ -73,6 +73,7 @@ class EvaluationConfig:
         final_panel: evaluated once after the last iteration; "" for none.
         every: iterations between two evaluations; 0 only before and after training.
         limit: only the first tasks of the panel; 0 takes all.
+        final_limit: the same of the final panel.
         samples: sampled episodes per task, beside one greedy one.
         temperature, top_p: sampling of the sampled episodes.
         env_options: options of the environment that differ in evaluations.
@@ -82,13 +83,14 @@ class EvaluationConfig:
     final_panel: str = ""
     every: int = 0
     limit: int = 0
+    final_limit: int = 0
     samples: int = 4
     temperature: float = 1.0
     top_p: float = 1.0
     env_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        require_at_least(self, 0, "every", "limit", "samples")
+        require_at_least(self, 0, "every", "limit", "final_limit", "samples")
         Sampling(temperature=self.temperature, top_p=self.top_p)  # checks both
 
 

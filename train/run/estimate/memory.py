@@ -127,7 +127,8 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0, *, long
     weights = sizes.parameters * base + (adapter * BYTES["float32"] if lora.rank else 0)
     sampled = base if rollout.dtype == "same" else BYTES[rollout.dtype]
     vllm = settings.generation.backend == "vllm"
-    copies = int(sampled != base or vllm) + (0 if vllm else rollout.max_staleness)
+    merged = bool(lora.rank) and base == BYTES["float32"]
+    copies = int(sampled != base or vllm or merged) + (0 if vllm else rollout.max_staleness)
     critic = 0
     if settings.critic.kind == "separate":
         of_critic = sizes.adapter(lora.rank, lora.target_modules) if lora.rank else sizes.decoder
