@@ -126,7 +126,7 @@ class ModelSizes:
         return self.layers * sum(rank * sum(linear[name]) for name in targets if name in linear)
 
 
-# config.json of each model on huggingface.co/Qwen, base and Instruct alike but for the longest sequence
+# config.json of each model on huggingface.co/Qwen, and of SmolLM2-135M in the folder where our recipes expect it; base and Instruct alike but for the longest sequence
 KNOWN: Final = {
     "Qwen/Qwen2.5-0.5B": ModelSizes("qwen2", 896, 24, 14, 2, 64, 4864, 151936, True, 32768),
     "Qwen/Qwen2.5-1.5B": ModelSizes("qwen2", 1536, 28, 12, 2, 128, 8960, 151936, True, 32768),
@@ -139,6 +139,7 @@ KNOWN: Final = {
         "qwen2_5_vl", 3584, 28, 28, 4, 128, 18944, 152064, False, 128000, VisionSizes(676550144, 32, 1280, 3420, 4)
     ),
     "Qwen/Qwen3-8B": ModelSizes("qwen3", 4096, 36, 32, 8, 128, 12288, 151936, False, 40960),
+    "models/smollm2": ModelSizes("llama", 576, 30, 9, 3, 64, 1536, 49152, True, 8192),
 }
 
 
