@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.agents.language_model.pretrained import ModelOptions
 from creditflow.agents.registry import check_agent, check_options
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.registration import bare_env, env_id, maker
@@ -101,6 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     settings = env_arguments(args)
+    check_options(args.agent, model_options(args))
     rewards = {name: named_reward(name) for name in args.reward}
     tasks = _tasks(args, settings)
     spec = RolloutSpec(
@@ -128,7 +128,6 @@ def run(args: argparse.Namespace) -> int:
 def identity_of(spec: RolloutSpec) -> Identity:
     """Everything that determines an episode except its task; the number of tasks and the workers do not."""
     check_agent(spec.agent)
-    check_options(spec.agent, ModelOptions(**spec.model))
     return {
         "versions": versions(),
         "env": {"id": env_id(spec.env), "options": spec.options},

@@ -133,7 +133,7 @@ def test_every_trajectory_contains_the_identity_of_its_run(whole: bytes, tmp_pat
 
 
 OTHER: dict[str, Any] = {
-    "env": "webshop", "options": {"max_steps": 3}, "agent": "random", "group_size": 5, "invalid_actions": "retry",
+    "env": "webshop", "options": {"max_steps": 3}, "agent": "random", "model": {"prompt": "action-v1"}, "group_size": 5, "invalid_actions": "retry",
     "oracle": True, "rewards": ("em",), "seed": 9,
 }  # fmt: skip
 

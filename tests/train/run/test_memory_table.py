@@ -23,6 +23,7 @@ PUBLISHED = {  # "num_parameters" of the models' safetensors, on huggingface.co/
     "Qwen/Qwen2.5-VL-3B": 3_754_622_976,
     "Qwen/Qwen2.5-VL-7B": 8_292_166_656,
     "Qwen/Qwen3-8B": 8_190_735_360,
+    "models/smollm2": 134_515_008,
 }
 LORA = ("model.lora.rank=16", "model.lora.base_dtype=bfloat16")
 
