@@ -27,7 +27,7 @@ def copy(tmp_path_factory) -> Path:
     (tree / "envs/corridor/__init__.py").write_text('"""Corridor."""\n')
     line = '    "corridor": Entry("creditflow/Corridor-v0", "creditflow.envs.corridor.env:CorridorEnv", ""),\n'
     insert(tree / "envs/registration.py", line, after="ENVIRONMENTS: dict[str, Entry] = {\n")
-    shutil.copy(RECIPES / "centred.py", tree / "wrappers/credit/centred.py")
+    shutil.copy(RECIPES / "centred.py", tree / "wrappers/credit/outcomes/centred.py")
     (tree / "tests/wrappers/credit/test_centred.py").write_text('"""The worked example of the scheme."""\n', "utf-8")
     return tree
 
