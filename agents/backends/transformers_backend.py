@@ -28,6 +28,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
+from creditflow.agents.backends.distributions import LONGEST, Distributions
 from creditflow.agents.backends.token_sampling import entropy_of, sample_tokens
 from creditflow.agents.models.lora import has_adapter, merge_adapter, merged_weights
 from creditflow.agents.models.vision import (
@@ -249,6 +250,7 @@ class TransformersBackend:
         self.context = min(filter(None, (getattr(config, "max_position_embeddings", 0), window)), default=0)
         self.sync_numbers: dict[str, float] = {}
         self._cohort: Cohort | None = None
+        self._distributions = Distributions()
         self._step = torch.compile(self._forward, mode="reduce-overhead") if compile else self._forward
 
     def sync(self, version: str = "") -> None:
@@ -264,10 +266,12 @@ class TransformersBackend:
                         copied.copy_(source)
         self.version = version or self.version
         self._cohort = None
+        self._distributions.clear()
 
     def sleep(self) -> None:
-        """Free the key-value cache; the next call computes what it needs again."""
+        """Free the key-value cache and known distributions; the next call computes what it needs again."""
         self._cohort = None
+        self._distributions.clear()
 
     def generate(
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
@@ -279,7 +283,13 @@ class TransformersBackend:
         self.model.eval()
         try:
             with torch.inference_mode(), _one_token_attention():
-                return self._generate(requests, sampling, end_ids)
+                if not self._recurring(requests, sampling):
+                    return self._generate(requests, sampling, end_ids, store=False)
+                found = self._distributions.complete(requests, sampling, end_ids)
+                if new := [request for request, one in zip(requests, found, strict=True) if one is None]:
+                    computed = iter(self._generate(new, sampling, end_ids, store=True))
+                    return [next(computed) if one is None else one for one in found]
+                return [one for one in found if one is not None]
         except BaseException:
             self._cohort = None
             raise
@@ -287,8 +297,17 @@ class TransformersBackend:
             self.model.train(training)
 
     # -- one call -----------------------------------------------------------------------------------------------------
+    def _recurring(self, requests: Sequence[GenerationRequest], sampling: Sampling) -> bool:
+        """Whether prompts may have been computed before: short completions of prompts that no cache continues.
+
+        On a GPU a short completion takes less time than looking it up.
+        """
+        if self.device.type != "cpu" or self._static or self._vision or sampling.max_new_tokens > LONGEST:
+            return False
+        return self._cohort is None or self._cohort.continued_by(requests) is None
+
     def _generate(
-        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
+        self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int], *, store: bool
     ) -> list[Completion]:
         cohort, places = self._place(requests, sampling.max_new_tokens)
         rows = len(cohort.seen)
@@ -308,12 +327,17 @@ class TransformersBackend:
             positions.amax((0, 2)) + 1 - position if self._vision else 0
         )  # a picture takes fewer positions than tokens
         tokens, logprobs, entropies = [], [], []
+        sequences = [request.ids.tobytes() for request in requests] if store else []
         for step in range(sampling.max_new_tokens):
+            for ids, row, runs in zip(sequences, logits, running.tolist(), strict=False):
+                if runs:
+                    self._distributions.store(ids, row)
             if step < sampling.entropies:
                 entropies.append(entropy_of(logits, sampling))
             token, logprob = sample_tokens(logits, uniform[:, step], sampling)
             tokens.append(token)
             logprobs.append(logprob)
+            sequences = [ids + np.int32(one).tobytes() for ids, one in zip(sequences, token.tolist(), strict=False)]
             lengths += running
             running = running & ~torch.isin(token, ends)
             if step + 1 == sampling.max_new_tokens or not bool(running.any()):
