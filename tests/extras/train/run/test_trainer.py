@@ -208,7 +208,9 @@ def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str,
     agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
     for token in finished.tokenizer.get_vocab():
         text = finished.tokenizer.convert_tokens_to_string([token])
-        assert agent.conversations.chat.encode_completion(text)[:-1].tolist() == finished.tokenizer.encode(text)
+        assert agent.conversations.chat.encode_completion(text)[:-1].tolist() == finished.tokenizer.encode(
+            text, add_special_tokens=False, split_special_tokens=True
+        )
     assert agent.sampling == finished.settings.sampling
     engine = RolloutEngine(group_env_factory(finished.settings.env, 2))
     [group] = engine.play(agent, finished.tasks[:1], seed=0)
