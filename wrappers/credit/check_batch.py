@@ -309,11 +309,11 @@ class _Batch:
         groups = arrays["groups"]
         self.group: Integers = np.zeros(count, np.int64) if groups is None else groups
         self.n_groups = int(self.group.max()) + 1
-        own = arrays["trajectories"]
-        own = np.arange(count) if own is None else own
-        keys, self.episode = np.unique(self.group * (int(own.max()) + 1) + own, return_inverse=True)
+        names = arrays["trajectories"]
+        names = np.arange(count) if names is None else names
+        keys, self.episode = np.unique(self.group * (int(names.max()) + 1) + names, return_inverse=True)
         self.n_episodes = len(keys)
-        self.group_of: Integers = keys // (int(own.max()) + 1)
+        self.group_of: Integers = keys // (int(names.max()) + 1)
         self.rows_of = np.bincount(self.episode)
         low, high = np.where(mask, self.a, np.inf).min(1), np.where(mask, self.a, -np.inf).max(1)
         self.row_number = self._one(low, high)
@@ -432,15 +432,15 @@ def _fit(batch: _Batch, reward: Floats) -> None:
         # the median is the factor of most episodes, so that a few wrong ones do not hide which they are
         factor = float(np.median(number[moved] / score[moved]))
         error = np.abs(number - factor * score)
-        far = error > FIT * max(np.abs(number).max(), 1e-300)
-        if factor and not far.any():
+        departs = error > FIT * max(np.abs(number).max(), 1e-300)
+        if factor and not departs.any():
             batch.scheme = (name, factor)
             batch.nearest, batch.departing = name, np.zeros(len(batch.mask), np.bool_)
             return
-        if far.mean() < distance:
-            best, distance = name, float(far.mean())
+        if departs.mean() < distance:
+            best, distance = name, float(departs.mean())
             wrong = np.zeros(batch.n_episodes, np.bool_)
-            wrong[np.flatnonzero(trained)[far]] = True
+            wrong[np.flatnonzero(trained)[departs]] = True
             batch.departing = wrong[batch.episode]
     batch.nearest = best
 
@@ -596,20 +596,21 @@ def _ordered_alike(values: Floats, other: Floats, group: Integers, noise: float)
 
 
 def _turns_share_one_number(batch: _Batch) -> Finding | None:
-    own = batch.arrays["turn_rewards"]
-    if own is None:
+    turn_rewards = batch.arrays["turn_rewards"]
+    if turn_rewards is None:
         return None
     several = batch.rows_of > 1
-    low, high = _extremes(batch.episode, own, batch.n_episodes)
+    low, high = _extremes(batch.episode, turn_rewards, batch.n_episodes)
     # one reward at the end of an episode is an outcome; two are rewards of turns
-    rewarded = several & (high > low) & (_sums(batch.episode, own != 0, batch.n_episodes) > 1)
-    known = np.isfinite(batch.number)
-    if not rewarded.any() or not known[several].all() or not batch.number[rewarded].any():
+    rewarded = several & (high > low) & (_sums(batch.episode, turn_rewards != 0, batch.n_episodes) > 1)
+    has_number = np.isfinite(batch.number)
+    if not rewarded.any() or not has_number[several].all() or not batch.number[rewarded].any():
         return None
-    sums = _sums(batch.episode, own, batch.n_episodes)
+    sums = _sums(batch.episode, turn_rewards, batch.n_episodes)
     outcomes = [sums] if batch.reward is None else [sums, batch.reward]
     meant = any(
-        _ordered_alike(each[known], batch.number[known], batch.group_of[known], batch.noise) for each in outcomes
+        _ordered_alike(each[has_number], batch.number[has_number], batch.group_of[has_number], batch.noise)
+        for each in outcomes
     )
     where = rewarded[batch.episode]
     return batch.finding("turns_share_one_number", "warning" if meant else "error", where, len(where), "rows")
@@ -637,8 +638,8 @@ def _long_episodes_count_more(batch: _Batch) -> Finding | None:
 
 def _centred_per_turn_index(batch: _Batch) -> Finding | None:
     turns = batch.arrays["turns"]
-    known = np.isfinite(batch.number) | (_sums(batch.episode, batch.sizes, batch.n_episodes) == 0)
-    if turns is None or not batch.grouped or known.all():  # one number per episode has no baseline per turn
+    has_number = np.isfinite(batch.number) | (_sums(batch.episode, batch.sizes, batch.n_episodes) == 0)
+    if turns is None or not batch.grouped or has_number.all():  # one number per episode has no baseline per turn
         return None
     rows, columns = np.nonzero(batch.mask & (turns >= 0))
     if not len(rows):
@@ -648,9 +649,9 @@ def _centred_per_turn_index(batch: _Batch) -> Finding | None:
     # the mean over a turn's tokens, then over the group's episodes that have the turn
     keys, entry = np.unique(batch.episode[rows] * width + turn, return_inverse=True)
     number = _sums(entry, batch.a[rows, columns], len(keys)) / np.bincount(entry)
-    place = batch.group_of[keys // width] * width + keys % width
-    total, size = _sums(place, number, batch.n_groups * width), _sums(place, np.abs(number), batch.n_groups * width)
-    count = np.bincount(place, minlength=batch.n_groups * width).reshape(batch.n_groups, width)
+    cell = batch.group_of[keys // width] * width + keys % width
+    total, size = _sums(cell, number, batch.n_groups * width), _sums(cell, np.abs(number), batch.n_groups * width)
+    count = np.bincount(cell, minlength=batch.n_groups * width).reshape(batch.n_groups, width)
     centred = _near_zero(total, size).reshape(batch.n_groups, width)
     late = (count > 1) & (count < count.max(1, keepdims=True)) & (size.reshape(count.shape) > batch.noise)
     where = late.any(1)
@@ -718,9 +719,9 @@ def _unfinished_rows_shift_mean(batch: _Batch) -> Finding | None:
     untrained = ~(batch.support & batch.mask).any(1) & ~batch.finished()
     out = _sums(batch.episode, untrained, batch.n_episodes) == batch.rows_of
     means = _sums(batch.group_of, batch.reward, batch.n_groups) / batch.group_sizes
-    kept = np.bincount(batch.group_of[~out], minlength=batch.n_groups)
-    kept_means = _sums(batch.group_of[~out], batch.reward[~out], batch.n_groups) / np.maximum(kept, 1)
-    some = (_sums(batch.group_of, out, batch.n_groups) > 0) & (kept > 0) & ~batch.constant
+    kept_count = np.bincount(batch.group_of[~out], minlength=batch.n_groups)
+    kept_means = _sums(batch.group_of[~out], batch.reward[~out], batch.n_groups) / np.maximum(kept_count, 1)
+    some = (_sums(batch.group_of, out, batch.n_groups) > 0) & (kept_count > 0) & ~batch.constant
     where = some & (np.abs(means - kept_means) > NOISE)
     return batch.of_groups("unfinished_rows_shift_mean", "warning", where)
 
@@ -744,8 +745,8 @@ def _stop_not_trained(batch: _Batch) -> Finding | None:
         stops &= attention[:, 1:]
     if stops.sum() < (0.5 if attention is None else 0.1) * ends.sum():  # the environment may begin with that token
         return None
-    shown = stops.any(1)
-    return batch.finding("stop_not_trained", "warning", stops, (int(ends.sum()), shown), "turns")
+    rows = stops.any(1)
+    return batch.finding("stop_not_trained", "warning", stops, (int(ends.sum()), rows), "turns")
 
 
 def _clipped(batch: _Batch) -> Finding | None:

@@ -70,9 +70,9 @@ def import_model(
     with naming(source), _gguf_of(Path(source)) as path:
         if sha256:
             with path.open("rb") as stream:
-                found = file_digest(stream, "sha256").hexdigest()
-            if found != sha256.lower():
-                raise DataError(f"the SHA-256 of {path.name} is {found}, expected {short_repr(sha256)}; get it again")
+                digest = file_digest(stream, "sha256").hexdigest()
+            if digest != sha256.lower():
+                raise DataError(f"the SHA-256 of {path.name} is {digest}, expected {short_repr(sha256)}; get it again")
         file = open_gguf(path)
         config = _config(file) | {"dtype": dtype}
         with new_folder(Path(out), replace=replace) as folder:
@@ -181,13 +181,13 @@ def _save_weights(file: GgufFile, config: Mapping[str, Any], dtype: str, folder:
 
     expected = _shapes(config)
     for name in sorted(expected.keys() | file.tensors.keys()):
-        wanted = expected[name][1] if name in expected else None
-        found = file.tensors[name].shape if name in file.tensors else None
+        shape = expected[name][1] if name in expected else None
+        stored = file.tensors[name].shape if name in file.tensors else None
         if name == "rope_freqs.weight":
             raise DataError("it has scaled rotary embeddings (rope_freqs.weight), which are not read")
-        if wanted != found:
+        if shape != stored:
             raise DataError(
-                f"tensor {short_repr(name)} has shape {found or 'none'}, expected {wanted or 'no such tensor'}"
+                f"tensor {short_repr(name)} has shape {stored or 'none'}, expected {shape or 'no such tensor'}"
             )
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
     state = {}
