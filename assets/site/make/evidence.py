@@ -30,7 +30,7 @@ def pages() -> dict[str, tuple[str, str]]:
         title = (folder / "README.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         files = sorted(path for path in folder.iterdir() if path.suffix in RESULTS)
         names = ", ".join(f"`{path.relative_to(ROOT).as_posix()}`" for path in files)
-        rows.append([f"[{title}](/evidence/{folder.name}.md)", names])
+        rows.append([f"[{title}](/evidence/{folder.name}.md)", names or "not run yet: only its predictions are stored"])
     listed = "\n".join(folder.name for folder in studies())
     tree = f"```{{toctree}}\n:hidden:\n{listed}\n```\n"
     return {"evidence/index": ("", f"{HEAD}\n{table(rows)}\n{tree}")}
