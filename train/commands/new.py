@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _values(kind: str, name: str, folder: str = ".") -> dict[str, str]:
+def _values(kind: str, name: str) -> dict[str, str]:
     """What is put into the templates."""
     words = [word for word in name.split("_") if word]
     return {
@@ -85,7 +85,6 @@ def _values(kind: str, name: str, folder: str = ".") -> dict[str, str]:
         "kind": KINDS[kind],
         "group": GROUPS[KINDS[kind]],
         "dashed": "-".join(words),
-        "folder": folder,
     }
 
 
@@ -102,7 +101,7 @@ def _templates(kind: str, name: str) -> dict[str, str]:
 
 
 def _write(folder: Path, kind: str, name: str) -> None:
-    values = _values(kind, name, str(folder))
+    values = _values(kind, name)
     project = folder / "pyproject.toml"
     for file, template in {**_templates(kind, name), "pyproject.toml": "pyproject"}.items():
         text = _filled(template, values)

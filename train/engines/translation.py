@@ -48,6 +48,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "credit.overlong": "there is no penalty: credit.overlong.max_tokens is 0",
     "critic": "there is no critic",
     "evaluation.final_panel": "the command printed at the end evaluates it",
+    "evaluation.final_limit": "the command printed at the end evaluates the whole panel",
     "checkpoint.hf": "a merger writes OUT/model after training",
     "checkpoint.best": "a merger writes OUT/model after training",
     "update.row_layout": "a row of verl is an episode, with prompting.history: window a turn; the loss is the same",
