@@ -122,16 +122,20 @@ class Trainer:
         """
         try:
             with self._stop:
-                return self._run()
+                results = self._train()
+            self._stop_if_asked()  # asked after the last step; from here on Ctrl-C stops at once: there is no step to save
+            return results | self._finish()
         except KeyboardInterrupt:
             self.logger.print(
                 f"stopped after {self.progress.folder}; continue with: creditflow train --resume {shlex.quote(str(self.folder))}"
             )
             raise
         finally:
+            self.rollouts.close()
             self.logger.close()
 
-    def _run(self) -> dict[str, Any]:
+    def _train(self) -> dict[str, Any]:
+        """SFT, then RL. Returns the evaluation between them."""
         log = self.logger.print
         log(f"{assemble.describe_model(self.model)} on {self.backend.device}; {len(self.tasks)} tasks; "
             f"scheme {self.scheme.name}; from {self.progress.folder}")  # fmt: skip
@@ -154,16 +158,20 @@ class Trainer:
                 if (iteration + 1) % max(1, self.settings.checkpoint.every) == 0 or iteration + 1 == total:
                     self._save()
                 self._stop_if_asked()
-            if total:
-                results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
-            results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
-            export_run(self.folder, self.model, self.tokenizer, self.settings, self.critic)
         except DivergedError as error:
             path = save_diverged_state(self.folder, self.progress, self._trained_modules(), self.optimizer, error)
             log(f"stopped after {self.progress.folder}: {error}; the state before it was saved to {path}")
             raise
-        finally:
-            self.rollouts.close()
+        return results
+
+    def _finish(self) -> dict[str, Any]:
+        """Evaluate the trained model, and write it as a folder of ``transformers``. Returns the evaluations."""
+        evaluation, total = self.settings.evaluation, self.settings.update.iterations
+        results: dict[str, Any] = {}
+        if total:
+            results["after_rl"] = self.evaluate_panel(evaluation.panel, "valid", total)
+        results["final"] = self.evaluate_panel(evaluation.final_panel, "final", total)
+        export_run(self.folder, self.model, self.tokenizer, self.settings, self.critic)
         return results
 
     def _stop_if_asked(self) -> None:

@@ -83,7 +83,8 @@ class VectorEnvAdapter(VecEnv):
         return obs, rewards.astype(np.float32), dones, listed
 
     def _passed_on(self, infos: Mapping[str, Any], number: int) -> dict[str, Any]:
-        return {key: infos[key][number] for key in self._info_keys}
+        # only environments of others have a task_key
+        return {key: infos[key][number] for key in self._info_keys if key in infos or key != "task_key"}
 
     def close(self) -> None:
         """Close the environments."""

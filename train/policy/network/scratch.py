@@ -52,7 +52,7 @@ def vision_language_model(config: ScratchConfig, tokenizer: Any) -> Any:
     family = {"qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL"}[config.architecture]
     half = config.hidden // config.heads // 2
     rows = (half - half // 4) // 2
-    ids = tokenizer.convert_tokens_to_ids(list(VISION_TOKENS))
+    start, image, end = tokenizer.convert_tokens_to_ids(list(VISION_TOKENS))
     text: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "hidden_size": config.hidden,
@@ -93,9 +93,9 @@ def vision_language_model(config: ScratchConfig, tokenizer: Any) -> Any:
     settings = getattr(library, f"{family}Config")(
         text_config=text,
         vision_config=vision,
-        vision_start_token_id=ids[0],
-        vision_end_token_id=ids[1],
-        image_token_id=ids[2],
+        vision_start_token_id=start,
+        vision_end_token_id=end,
+        image_token_id=image,
         video_token_id=tokenizer.convert_tokens_to_ids(VIDEO),
         tie_word_embeddings=config.tied,
     )
