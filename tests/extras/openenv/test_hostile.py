@@ -138,8 +138,9 @@ def test_an_oversized_message_ends_its_session_alone(sokoban: Any) -> None:
         for _ in range(20):
             with connected(url) as link, pytest.raises(ConnectionClosed, match="1009"):
                 ask(link, "x" * (2 * MEBIBYTE))
-            with connected(url) as link, pytest.raises(ConnectionClosed, match="1009"):
-                link.send(iter(["x" * 2**16] * 64))  # fragments of one message
+            # fragments of one message; a client that is still sending may lose the close frame with its connection
+            with connected(url) as link, pytest.raises(ConnectionClosed):
+                link.send(iter(["x" * 2**16] * 64))
                 link.recv(timeout=30)
         assert ask(bystander, {"type": "state"})["type"] == "state"
         assert resident_mb(process) < before + 64

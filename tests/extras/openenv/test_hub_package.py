@@ -77,8 +77,8 @@ def test_the_dockerfile_needs_no_secret_and_its_command_is_one_of_ours(package: 
     words = [line.split()[0] for line in lines]
     assert words == ["FROM", "WORKDIR", "COPY", "RUN", "USER", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT"]
     assert not re.search(r"(?i)secret|token|password|--mount|git\+|http://(?!127\.0\.0\.1)|https://", "\n".join(lines))
-    program, command, *arguments = json.loads(lines[-1].removeprefix("ENTRYPOINT "))
-    assert (program, *command) == ("creditflow", "serve", "env")
+    program, command, kind, *arguments = json.loads(lines[-1].removeprefix("ENTRYPOINT "))
+    assert (program, command, kind) == ("creditflow", "serve", "env")
     args = parsed(*arguments)
     assert (args.name, args.port, args.allow_host) == (package[0], 8000, [])
     assert ip_address(args.host).is_unspecified  # every interface of the container

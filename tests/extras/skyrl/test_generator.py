@@ -45,17 +45,20 @@ class Engine:
     model_name = "toy"
 
     def __init__(self, tokenizer: Any, seed: int) -> None:
-        self.tokenizer, self.model, self.calls = tokenizer, random_player(seed), 0
+        self.tokenizer, self.model = tokenizer, random_player(seed)
 
     async def generate(self, engine_input: Any, **_: Any) -> dict[str, Any]:
         shown = self.tokenizer.decode(engine_input["prompt_token_ids"][0]).rsplit("<|im_start|>user", 1)[1]
         text = self.model([{"role": "user", "content": shown.split("<|im_end|>")[0]}])
         ids = [*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id]
-        self.calls += 1
+        # episodes are played side by side, so what is cut depends on the prompt, not on the order of calls
+        cut = sum(engine_input["prompt_token_ids"][0]) % 4 == 0
         return {
-            "responses": [text], "response_ids": [ids], "stop_reasons": ["length" if self.calls % 9 == 0 else "stop"],
+            "responses": [text],
+            "response_ids": [ids],
+            "stop_reasons": ["length" if cut else "stop"],
             "response_logprobs": [[-0.5] * len(ids)],
-        }  # fmt: skip
+        }
 
     async def finish_session(self, *_: Any, **__: Any) -> None:
         """Nothing is held."""

@@ -44,10 +44,10 @@ REFUSED = {
     "search_r1_ppo_wikisearch": {"rollout.top_p", "critic", "update.loss.kl_in"},
     "steppo_alfworld": {"critic", "update.loss.ratio", "update.loss.aggregation"},
     "stepsearch_wikisearch": {"update.minibatch_size"},
-    **dict.fromkeys(
-        [f"smollm2_{env}" for env in ("alfworld", "sokoban", "webshop", "wikisearch")],
-        {"sft", "update.loss.aggregation", "update.minibatches"},
-    ),
+    **{
+        f"smollm2_{env}": {"sft", "update.loss.aggregation", "update.minibatches"}
+        for env in ("alfworld", "sokoban", "webshop", "wikisearch")
+    },
 }  # fmt: skip
 
 
