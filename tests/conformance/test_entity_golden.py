@@ -195,7 +195,7 @@ def test_sapo_averages_over_each_trajectorys_tokens_then_over_trajectories(
 
 @pytest.mark.parametrize(("given", "expected", "tolerance"), cases("egrpo", "objective"))
 def test_egrpo_averages_over_all_tokens_that_are_in_the_loss(given: Any, expected: float, tolerance: float) -> None:
-    assert scored_by("egrpo").aggregation == "token_mean"
+    assert scored_by("egrpo").aggregation == "group_token_mean"  # the case is one group
     low, high = given["eps_low"], given["eps_high"]
     rows = zip(given["ratios"], given["advantage"], given["in_loss"], strict=True)
     kept = [clipped(r, a, low, high) for r, a, in_loss in rows if in_loss]

@@ -568,10 +568,9 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
     if update.optimizer.schedule == "linear":
         yield Remark(("update.optimizer.schedule",), "verl's FSDP engine has constant and cosine")
     aggregation = facts.aggregation if loss.aggregation == "auto" else loss.aggregation
-    if aggregation == "turn_mean" or (rows_of_turns and aggregation != "token_mean"):
-        reason = (
-            "with prompting.history: window verl's rows are turns" if rows_of_turns else "verl has no mean over turns"
-        )
+    lacks = {"turn_mean": "verl has no mean over turns", "group_token_mean": "verl has no mean over groups"}
+    if aggregation in lacks or (rows_of_turns and aggregation != "token_mean"):
+        reason = "with prompting.history: window verl's rows are turns" if rows_of_turns else lacks[aggregation]
         names = ("update.loss.aggregation", *(("credit.scheme",) if loss.aggregation == "auto" else ()))
         yield Remark(names, f"{reason}, so {aggregation} is another mean there: token_mean")
 

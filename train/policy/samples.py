@@ -38,6 +38,7 @@ class Row:
         value_target, value_old: float64 (n,), value target and old value of the history before each target token; nan
             where there is none (inside turns, for a critic of turns). None without critic.
         pictures: the pictures in ``ids``, in order.
+        group: index of the trajectory's group in the batch.
     """
 
     ids: NDArray[np.int32]
@@ -50,6 +51,7 @@ class Row:
     value_target: NDArray[np.float64] | None = None
     value_old: NDArray[np.float64] | None = None
     pictures: tuple[EncodedPicture, ...] = ()
+    group: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -96,9 +98,9 @@ def make_rows(
     """
     rows: list[Row] = []
     number = 0
-    for group, credit in zip(groups, credits_, strict=True):
+    for g, (group, credit) in enumerate(zip(groups, credits_, strict=True)):
         for i, trajectory in enumerate(group.trajectories):
-            rows += _rows_of(trajectory, _token_columns(trajectory, credit, i), number, row_layout)
+            rows += _rows_of(trajectory, _token_columns(trajectory, credit, i), number, g, row_layout)
             number += 1
     return rows
 
@@ -158,7 +160,11 @@ def _scatter(values: NDArray[np.float64], mask: NDArray[np.bool_], fill: float) 
 
 
 def _rows_of(
-    trajectory: Trajectory, columns: _Columns | None, number: int, row_layout: Literal["trajectory", "turn"]
+    trajectory: Trajectory,
+    columns: _Columns | None,
+    number: int,
+    group: int,
+    row_layout: Literal["trajectory", "turn"],
 ) -> Iterator[Row]:
     tokens = trajectory.tokens
     if tokens is None or columns is None:
@@ -177,7 +183,7 @@ def _rows_of(
         return Row(
             ids, target, columns.advantage[at], tokens.logprobs[at], columns.turn[at], number, turn_index,
             None if value_target is None else value_target[at], None if value_old is None else value_old[at],
-            tuple(picture for turn in shown for picture in turn),
+            tuple(picture for turn in shown for picture in turn), group,
         )  # fmt: skip
 
     if row_layout == "trajectory" and not tokens.prompts:
@@ -198,26 +204,44 @@ def _rows_of(
 def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray[np.float64]]:
     """Weights w ≥ 0 with sum 1 over all target tokens of ``rows``, so that the loss is Σ w · token loss.
 
-    "token_mean": equal weights of all tokens. "trajectory_mean": equal weights of trajectories, and of the tokens of one.
-    "turn_mean": equal weights of trajectories, of the turns of one, and of the tokens of a turn. One float64 (target tokens,) per
-    row. For "constant" the caller passes "token_mean" and sets ``Minibatch.scale``.
+    "token_mean": equal weights of all tokens (DAPO). "group_token_mean": equal weights of groups, and of the tokens of one
+    (E-GRPO eq. 6). "trajectory_mean": equal weights of trajectories, and of the tokens of one (GRPO, PiCA eq. 14, GDCR/SAPO
+    eq. 15). "turn_mean": equal weights of trajectories, of the turns of one, and of the tokens of a turn (RewardFlow eq. 11).
+    Groups, trajectories and turns without a target token have no weight. For "constant" the caller passes "token_mean" and sets
+    ``Minibatch.scale``.
+
+    Returns:
+        One float64 (target tokens,) per row.
     """
     if not rows:
         return []
-    trajectory = np.concatenate([np.full(len(row.target), row.trajectory, np.int64) for row in rows])
-    turn = np.concatenate([row.turn for row in rows]).astype(np.int64)
+    targets = [len(row.target) for row in rows]
+    trajectory = np.repeat([row.trajectory for row in rows], targets)
     if aggregation == "token_mean":
         flat = np.full(len(trajectory), 1.0 / max(len(trajectory), 1))
+    elif aggregation == "group_token_mean":
+        flat = _equal_shares(np.repeat([row.group for row in rows], targets))
+    elif aggregation == "trajectory_mean":
+        flat = _equal_shares(trajectory)
     else:
-        _, index, sizes = np.unique(trajectory, return_inverse=True, return_counts=True)
-        if aggregation == "trajectory_mean":
-            flat = 1.0 / (len(sizes) * sizes[index])
-        else:
-            pairs = np.stack([trajectory, turn], 1)
-            unique, pair, tokens = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-            _, turns = np.unique(unique[:, 0], return_counts=True)
-            flat = 1.0 / (len(sizes) * turns[index] * tokens[pair.reshape(-1)])
-    return np.split(flat, np.cumsum([len(row.target) for row in rows])[:-1])
+        turn = np.concatenate([row.turn for row in rows])
+        pairs, pair, tokens = np.unique(
+            np.stack([trajectory, turn], 1), axis=0, return_inverse=True, return_counts=True
+        )
+        share = _equal_shares(pairs[:, 0])  # of each turn
+        flat = (share / tokens)[pair.reshape(-1)]
+    return np.split(flat, np.cumsum(targets)[:-1])
+
+
+def _equal_shares(owner: NDArray[np.int64]) -> NDArray[np.float64]:
+    """float64 (N,): the weights with which every owner of elements counts equally, and so do the elements of one.
+
+    Args:
+        owner: int64 (N,), number of each element's owner.
+    """
+    _, index, sizes = np.unique(owner, return_inverse=True, return_counts=True)
+    shares: NDArray[np.float64] = 1.0 / (len(sizes) * sizes[index])
+    return shares
 
 
 def ratio_segments(rows: Sequence[Row], level: RatioLevel) -> NDArray[np.int64] | None:

@@ -20,8 +20,8 @@ __all__ = [
 ]
 
 KLKind = Literal["k1", "k2", "k3", "abs"]
-# the three kinds of credit schemes, and the sum of token losses over a constant
-LossAggregation = Literal["token_mean", "trajectory_mean", "turn_mean", "constant"]
+# the four kinds of credit schemes, and the sum of token losses over a constant
+LossAggregation = Literal["token_mean", "group_token_mean", "trajectory_mean", "turn_mean", "constant"]
 RatioLevel = Literal["token", "turn", "sequence"]
 
 
@@ -76,7 +76,7 @@ class LossConfig:
         entropy_weight: weight of the entropy bonus.
         importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
             probability, cap); 0 for none.
-        aggregation: "auto" follows the credit scheme; one of its three kinds; or "constant" (Dr. GRPO): the sum of token
+        aggregation: "auto" follows the credit scheme; one of its four kinds (``token_weights``); or "constant" (Dr. GRPO): the sum of token
             losses over the number of trajectories × ``normaliser``, so that no token counts less in a longer response.
         normaliser: tokens per trajectory for "constant", such as the longest response.
     """

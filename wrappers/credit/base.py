@@ -50,9 +50,9 @@ __all__ = [
 ]
 
 Semantics = Literal["paper", "release"]
-# loss aggregation: the mean over all tokens; over the tokens of each trajectory, then over trajectories; over the tokens
-# of each turn, then over turns, then over trajectories
-Aggregation = Literal["token_mean", "trajectory_mean", "turn_mean"]
+# loss aggregation: the mean over all tokens; over the tokens of each group, then over groups; over those of each
+# trajectory, then over trajectories; over those of each turn, then over turns, then over trajectories
+Aggregation = Literal["token_mean", "group_token_mean", "trajectory_mean", "turn_mean"]
 
 
 STEP: Final = "step advantage"  # the term of a scheme that names none

@@ -27,6 +27,7 @@ REFUSED = {
     "arpo_wikisearch": {"rollout.branching"},
     "dapo_wikisearch": {"rollout.dynamic_sampling", "credit.overlong"},
     "dr_grpo_wikisearch": {"update.minibatch_size"},
+    "egrpo_wikisearch": {"update.loss.aggregation"},
     "gigpo_alfworld_7b_lora": {"model.lora.rank"},
     "gspo_wikisearch": {"update.loss.ratio"},
     "pica_wikisearch": {
@@ -44,6 +45,10 @@ REFUSED = {
     "search_r1_ppo_wikisearch": {"rollout.top_p", "critic", "update.loss.kl_in"},
     "steppo_alfworld": {"critic", "update.loss.ratio", "update.loss.aggregation"},
     "stepsearch_wikisearch": {"update.minibatch_size"},
+    **{
+        f"rewardflow_{env}": {"update.loss.aggregation"}
+        for env in ("alfworld", "sokoban", "sokoban_vl", "webshop", "wikisearch")
+    },
     **{
         f"smollm2_{env}": {"sft", "update.loss.aggregation", "update.minibatches"}
         for env in ("alfworld", "sokoban", "webshop", "wikisearch")

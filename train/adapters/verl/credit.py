@@ -36,7 +36,7 @@ __all__ = [
 
 
 NAME: Final = "creditflow"  # name of the estimator, the agent loop and the settings section
-# loss aggregation of the scheme -> verl's actor.loss_agg_mode; verl has none over turns
+# loss aggregation of the scheme -> verl's actor.loss_agg_mode; verl has none over groups or turns
 LOSS_AGG_MODES: Final[Mapping[Aggregation, str]] = {
     "token_mean": "token-mean",
     "trajectory_mean": "seq-mean-token-mean",

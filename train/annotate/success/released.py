@@ -1,9 +1,10 @@
-"""PiCA's released success model: its text, which has a placeholder token after every step, and how its checkpoint is opened.
+"""Success models in the text format of PiCA's code: a placeholder token after every step, and how a checkpoint is opened.
 
-The released code trains a causal language model to predict, at every placeholder, the probability h that the step which
-ends there is the first error. The number comes from a scalar head, the weight ``score.weight`` beside the backbone's, or from
-the language model's own logits of the tokens "+" and "−" there. Our own success models need no placeholders: they are
-evaluated at the token offsets of the turns.
+The released code trains a causal language model with a scalar head, the weight ``score.weight`` beside the backbone's. At
+every placeholder it predicts the probability h that the step which ends there is the first error. The signs "+" and "−" that
+the paper's table 4 lists are labels there. No released weights are known to us, so this format is tested on models that
+we made. The head "tokens" is for models that predict "+" or "−" as the token at the placeholder; the released code has none.
+Our own success models need no placeholders: they are evaluated at the token offsets of the turns.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class ReleasedEncoder:
 def open_released(
     folder: str | Path, head: Literal["scalar", "tokens"], *, device: str = "auto", placeholder: str = PLACEHOLDER
 ) -> tuple[SuccessModel, ReleasedEncoder]:
-    """A checkpoint of the released code, which has no description of ours, and the encoder of its texts.
+    """A checkpoint as the released code writes it, which has no description of ours, and the encoder of its texts.
 
     Args:
         folder: a folder of a causal language model in safetensors.

@@ -34,6 +34,7 @@ class LossTurns(NamedTuple):
         state: index of the state among the stacked states of the update's tasks.
         action: index of the action.
         trajectory: number of the trajectory in the update.
+        group: number of its group.
         advantage: the turn's credit.
         aggregation: loss aggregation.
         normaliser: tokens per trajectory by which "constant" divides.
@@ -42,6 +43,7 @@ class LossTurns(NamedTuple):
     state: NDArray[np.int64]
     action: NDArray[np.int64]
     trajectory: NDArray[np.int64]
+    group: NDArray[np.int64]
     advantage: Floats
     aggregation: LossAggregation
     normaliser: float = 0.0
@@ -53,6 +55,7 @@ class LossTurns(NamedTuple):
             state=self.state[chosen],
             action=self.action[chosen],
             trajectory=self.trajectory[chosen],
+            group=self.group[chosen],
             advantage=self.advantage[chosen],
         )
 
@@ -83,10 +86,12 @@ def loss_turns(
     mask = np.concatenate([credit.flat_loss_mask for credit in credits_])
     states = [group.number + first for group, first in zip(groups, firsts, strict=False)]
     trajectories = [group.arrays.trajectory + first for group, first in zip(groups, members, strict=False)]
+    turns = [len(group.number) for group in groups]
     return LossTurns(
         np.concatenate(states)[mask].astype(np.int64),
         np.concatenate([group.chosen for group in groups])[mask].astype(np.int64),
         np.concatenate(trajectories)[mask].astype(np.int64),
+        np.repeat(np.arange(len(groups)), turns)[mask],
         np.concatenate([_weighted(credit, centring, scale) for credit in credits_]),
         credits_[0].aggregation if loss.aggregation == "auto" else loss.aggregation,
         loss.normaliser,
@@ -104,17 +109,18 @@ def _weighted(credit: Credit, centring: Centring, scale: Scale) -> Floats:
 
 
 def turn_weights(turns: LossTurns) -> Floats:
-    """float64 (N,): weights of the turns: equal for all, or equal for trajectories and within each of them.
+    """float64 (N,): weights of the turns: equal for all, or equal for groups or trajectories and within each of them.
 
     They sum to 1, but for "constant", where each is 1 over the number of trajectories times the normaliser.
     """
     count = len(turns.trajectory)
     if turns.aggregation == "token_mean" or not count:
         return np.full(count, 1.0 / max(count, 1))
-    lengths = np.bincount(turns.trajectory)
+    owner = turns.group if turns.aggregation == "group_token_mean" else turns.trajectory
+    lengths = np.bincount(owner)
     if turns.aggregation == "constant":
         return np.full(count, 1.0 / (np.count_nonzero(lengths) * turns.normaliser))
-    weights: Floats = 1.0 / (np.count_nonzero(lengths) * lengths[turns.trajectory])
+    weights: Floats = 1.0 / (np.count_nonzero(lengths) * lengths[owner])
     return weights
 
 

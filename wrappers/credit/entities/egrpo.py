@@ -127,6 +127,7 @@ class EGRPO(EntityScheme):
                 "penalty of the advantage": -self.advantage_penalties(group),
             },
             loss_mask=~overlength[arrays.trajectory],
+            aggregation="group_token_mean",
             diagnostics={
                 "gamma": gamma,
                 "gamma_hat": gamma_hat,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.policy.samples import Row, broadcast_to_tokens, make_rows, ratio_segments, token_weights
-from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
@@ -110,11 +111,11 @@ def test_a_trajectory_without_tokens_cannot_be_trained_on() -> None:
         make_rows([group], [credit])
 
 
-def row(trajectory: int, turns: list[int]) -> Row:
+def row(trajectory: int, turns: list[int], group: int = 0) -> Row:
     n = len(turns)
     return Row(
         np.zeros(n + 1, np.int32), np.arange(1, n + 1), np.zeros(n), np.zeros(n, np.float32),
-        np.array(turns, np.int32), trajectory,
+        np.array(turns, np.int32), trajectory, group=group,
     )  # fmt: skip
 
 
@@ -125,11 +126,89 @@ def test_weights_average_as_each_aggregation_is_defined() -> None:
     assert np.allclose(np.concatenate(token_weights(rows, "turn_mean")), [1 / 12] * 3 + [1 / 4] + [1 / 4] * 2)
 
 
+# questions -> rollouts -> turns -> loss of each token
+QUESTIONS = st.lists(st.lists(st.lists(st.lists(st.floats(-3, 3), min_size=1, max_size=4), min_size=1, max_size=3),
+                              min_size=1, max_size=4), min_size=1, max_size=3)  # fmt: skip
+
+
+def egrpo_eq_6(questions: list[list[list[list[float]]]]) -> float:
+    """The expectation over questions of 1 / sum_i |H_i| * sum_i sum_j."""
+    total = 0.0
+    for rollouts in questions:
+        length, inner = 0, 0.0
+        for turns in rollouts:
+            for losses in turns:
+                for loss in losses:
+                    length += 1
+                    inner += loss
+        total += inner / length
+    return total / len(questions)
+
+
+def pica_eq_14(questions: list[list[list[list[float]]]]) -> float:
+    """The expectation over rollouts of 1 / sum_j I(y_j) * sum_j."""
+    means = []
+    for rollouts in questions:
+        for turns in rollouts:
+            length, inner = 0, 0.0
+            for losses in turns:
+                for loss in losses:
+                    length += 1
+                    inner += loss
+            means.append(inner / length)
+    return sum(means) / len(means)
+
+
+def rewardflow_eq_11(questions: list[list[list[list[float]]]]) -> float:
+    """1/G sum_i 1/T_i sum_t 1/|o_t| sum_k, over all rollouts."""
+    means = []
+    for rollouts in questions:
+        for turns in rollouts:
+            inner = 0.0
+            for losses in turns:
+                inner += sum(losses) / len(losses)
+            means.append(inner / len(turns))
+    return sum(means) / len(means)
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["a row per trajectory", "a row per turn"])
+@pytest.mark.parametrize(
+    ("aggregation", "equation"),
+    [("group_token_mean", egrpo_eq_6), ("trajectory_mean", pica_eq_14), ("turn_mean", rewardflow_eq_11)],
+)
+@given(questions=QUESTIONS)
+def test_weights_are_those_of_the_papers_objectives(
+    aggregation: Aggregation,
+    equation: Callable[[list[list[list[list[float]]]]], float],
+    cut: bool,
+    questions: list[list[list[list[float]]]],
+) -> None:
+    rows, losses, number = [], [], 0
+    for group, rollouts in enumerate(questions):
+        for turns in rollouts:
+            of_tokens = [t for t, tokens in enumerate(turns) for _ in tokens]
+            rows += (
+                [row(number, [t] * len(turns[t]), group) for t in range(len(turns))]
+                if cut
+                else [row(number, of_tokens, group)]
+            )
+            losses += [loss for tokens in turns for loss in tokens]
+            number += 1
+    weighted = np.concatenate(token_weights(rows, aggregation)) @ np.array(losses)
+    assert weighted == pytest.approx(equation(questions), abs=1e-12)
+
+
+def test_rows_know_their_group() -> None:
+    first, credit = scored(trajectory("x", [(1, 2)]), steps=[1.0])
+    second, other = scored(trajectory("y", [(1, 2)]), trajectory("z", [(1, 1)]), steps=[1.0, 1.0])
+    assert [row.group for row in make_rows([first, second], [credit, other])] == [0, 1, 1]
+
+
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6).map(sorted), min_size=1, max_size=5))
 def test_weights_sum_to_one_and_do_not_depend_on_how_trajectories_are_cut_into_rows(turns: list[list[int]]) -> None:
     whole = [row(i, t) for i, t in enumerate(turns)]
     cut = [row(i, [one for one in t if one == turn]) for i, t in enumerate(turns) for turn in sorted(set(t))]
-    for kind in ("token_mean", "trajectory_mean", "turn_mean"):
+    for kind in get_args(Aggregation):
         a, b = np.concatenate(token_weights(whole, kind)), np.concatenate(token_weights(cut, kind))
         assert np.isclose(a.sum(), 1.0)
         assert np.allclose(a, b)

@@ -1,6 +1,7 @@
 """The loss of the benchmark's shared policies equals the trainer's loss, and its gradient equals autograd's."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.policy.losses import token_losses
 from creditflow.train.policy.samples import Row, token_weights
 from creditflow.train.settings.update import LossConfig
+from creditflow.wrappers.credit.base import Aggregation
 
 STACK = StackedTasks([task.mdp for task in viewed_tasks("pits", 2, 0, 3)])
 LOGITS = np.random.default_rng(0).standard_normal((STACK.size, 4)) + 1.2 * np.concatenate(
@@ -32,14 +34,14 @@ def rows_of(turns):
         rows.append(
             Row(
                 np.zeros(n + 1, np.int32), np.arange(1, n + 1), turns.advantage[own], np.zeros(n, np.float32),
-                np.arange(n, dtype=np.int32), number,
+                np.arange(n, dtype=np.int32), number, group=int(turns.group[own][0]),
             )
         )  # fmt: skip
     return rows
 
 
 @pytest.mark.parametrize("name", ["grpo", "grouptd", "oracle_adv", "gigpo", "rewardflow"])
-@pytest.mark.parametrize("aggregation", ["auto", "token_mean", "trajectory_mean", "turn_mean"])
+@pytest.mark.parametrize("aggregation", ["auto", *get_args(Aggregation)])
 @pytest.mark.parametrize(
     "loss",
     [

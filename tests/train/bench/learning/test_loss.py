@@ -1,5 +1,7 @@
 """The trainer's loss for tabular policies."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from creditflow.train.bench.learning.loss import LossTurns, ascent_weights, loss
 from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.settings.update import LossConfig
+from creditflow.wrappers.credit.base import Aggregation
 
 SEEDS = [(0, 0), (0, 1), (0, 2)]
 STACK = StackedTasks([task.mdp for task in viewed_tasks("pits", 2, 0, 3)])
@@ -54,7 +57,7 @@ def test_masked_turns_are_neither_in_the_loss_nor_in_its_weights():
     np.testing.assert_allclose(np.bincount(turns.trajectory, turn_weights(turns)), [0.0] + [1.0 / 17] * 17)
 
 
-@pytest.mark.parametrize("aggregation", ["token_mean", "trajectory_mean", "turn_mean"])
+@pytest.mark.parametrize("aggregation", get_args(Aggregation))
 def test_weights_sum_to_one_over_the_turns_in_the_loss(aggregation):
     masks = [np.arange(len(group.number)) % 3 > 0 for group in GROUPS]
     credits_ = [
@@ -145,4 +148,4 @@ def test_a_group_without_credit_stays_without_credit():
 
 def test_an_empty_minibatch_has_no_weights():
     empty = np.zeros(0, np.int64)
-    assert len(turn_weights(LossTurns(empty, empty, empty, np.zeros(0), "trajectory_mean"))) == 0
+    assert len(turn_weights(LossTurns(empty, empty, empty, empty, np.zeros(0), "trajectory_mean"))) == 0
