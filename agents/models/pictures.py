@@ -30,7 +30,11 @@ __all__ = [
     "save_tokenizer",
 ]
 
-VISION_TOKENS: Final = ("<|vision_start|>", "<|image_pad|>", "<|vision_end|>")  # of the Qwen-VL families, in the order of a text
+VISION_TOKENS: Final = (
+    "<|vision_start|>",
+    "<|image_pad|>",
+    "<|vision_end|>",
+)  # of the Qwen-VL families, in the order of a text
 PROCESSOR_FILE: Final = "preprocessor_config.json"
 FAMILY: Final = "Qwen2VLImageProcessor"  # also Qwen2.5-VL's and Qwen3-VL's; releases append Fast or Pil
 KEPT_BYTES: Final = 256 * 2**20  # of encoded pictures; a group visits some tens of states, of less than a megabyte each

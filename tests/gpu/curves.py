@@ -43,7 +43,6 @@ WITHOUT = {
     "hcapo": "the annotator hindsight:DIR has not been run on Sokoban's actions",
     "draco": "Sokoban's tasks have no rubric",
     "agent_opsd": "Sokoban's tasks have no skill's text",
-    "aem": "no annotator writes entropies; set credit.parameters.uncertainty=logprobs",
     "beacon": "no annotator writes milestones; set credit.parameters.milestones=reward",
     "vpr": "the annotator oracle is not among the settings of this script",
 }
@@ -224,7 +223,7 @@ def _run_scheme(folder: Path, scheme: str, seed: int, overrides: Sequence[str], 
 
 def _annotator_settings(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
     """Settings under which the scheme's annotations are written on Sokoban; None if they cannot be."""
-    if scheme in ("mt_ppo", "ppo_gae", "sapo_single_rollout", "steppo"):
+    if scheme in ("mt_ppo", "ppo_gae", "steppo"):
         return ("critic.kind=shared",)
     if scheme == "prm":  # the oracle stands in for the judge: a turn that makes the level unsolvable scores low
         return ("credit.annotators=[oracle]", "credit.parameters={value: value.oracle, form: increase}")

@@ -22,10 +22,8 @@ from creditflow.train.bench.controls import (
     flipped,
     oracle_adv,
     oracle_progress,
-    position_baseline,
     recorded_progress,
     shuffled,
-    stateless_discount,
 )
 from creditflow.train.bench.variants.entry import SchemeEntry
 from creditflow.train.bench.variants.names import MethodName
@@ -37,7 +35,6 @@ __all__ = [
     "ANNOTATION_SOURCES",
     "NAMED",
     "ORACLES",
-    "STATELESS",
     "base_method",
     "can_be_annotated",
     "default_schemes",
@@ -202,7 +199,7 @@ def make_methods(
     """Credit functions by method name, for rollouts of a task with exact values.
 
     Args:
-        names: names of schemes, oracles or stateless controls, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        names: names of schemes or oracles, or ``shuffled(X)`` or ``flipped(X)`` of one.
         evaluator: exact values of the policy that sampled the rollouts.
         seed: non-negative integers, which together with a control's name seed its shuffling, whatever else is compared.
         key: the key by which schemes compare states.
@@ -213,7 +210,7 @@ def make_methods(
 
     def uncorrupted(name: str) -> CreditFunction:
         oracle = ORACLES.get(name)
-        return oracle(evaluator) if oracle else STATELESS.get(name) or _bound(name, evaluator.mdp.horizon, key)
+        return oracle(evaluator) if oracle else _bound(name, evaluator.mdp.horizon, key)
 
     return {name: with_corruption(name, uncorrupted, seed) for name in names}
 
@@ -222,13 +219,13 @@ def played_method(name: str, horizon: int, seed: Sequence[int]) -> CreditFunctio
     """The credit function of a method on recorded rollouts: distances are in the log, exact advantages are unknown.
 
     Args:
-        name: name of a scheme, ``oracle_progress`` or a stateless control, or ``shuffled(X)`` or ``flipped(X)`` of one.
+        name: name of a scheme or ``oracle_progress``, or ``shuffled(X)`` or ``flipped(X)`` of one.
         horizon: turn limit.
         seed: non-negative integers, which together with a control's name seed its shuffling.
     """
 
     def uncorrupted(name: str) -> CreditFunction:
-        return recorded_progress if name == "oracle_progress" else STATELESS.get(name) or _bound(name, horizon, "state")
+        return recorded_progress if name == "oracle_progress" else _bound(name, horizon, "state")
 
     return with_corruption(name, uncorrupted, seed)
 
@@ -242,14 +239,11 @@ def reads_texts(name: str, horizon: int) -> bool:
 ORACLES: Mapping[str, Callable[[ExactEvaluator], CreditFunction]] = MappingProxyType(
     {"oracle_adv": oracle_adv, "oracle_progress": oracle_progress}
 )
-STATELESS: Mapping[str, CreditFunction] = MappingProxyType(
-    {"stateless": stateless_discount(baseline="group"), "position": position_baseline()}
-)
 
 
 def is_control(name: str) -> bool:
-    """Whether a name is that of an uncorrupted control: an oracle, or credit that reads no states."""
-    return name in ORACLES or name in STATELESS
+    """Whether a name is that of an uncorrupted control that is no scheme: an oracle."""
+    return name in ORACLES
 
 
 def with_corruption(name: str, uncorrupted: Callable[[str], CreditFunction], seed: Sequence[int]) -> CreditFunction:

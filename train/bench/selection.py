@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from creditflow.train.bench.annotation_sources import annotated_log
 from creditflow.train.bench.critics import StateFeatures
-from creditflow.train.bench.methods import STATELESS, can_be_annotated, noise_of, scheme_entry, settings_of
+from creditflow.train.bench.methods import can_be_annotated, noise_of, scheme_entry, settings_of
 from creditflow.train.bench.played.scoring import milliseconds_per_1000_turns
 from creditflow.train.bench.variants.names import MethodName
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["MethodSelection", "select_methods"]
+
+STATE_FREE: Final = "stateless"  # the scheme that reads no states, in every comparison
 
 
 class MethodSelection(NamedTuple):
@@ -141,7 +143,7 @@ def _controls(
         bases = list({MethodName.parse(name).scheme: name for name in reversed(schemes)}.values())[::-1]
     oracles = ["oracle_adv"] if exact else []
     controls = [*oracles, "oracle_progress", *(f"{kind}({o})" for o in oracles for kind in ("shuffled", "flipped"))]
-    controls += [*STATELESS, *with_exact_values]
+    controls += [*([STATE_FREE] if STATE_FREE not in schemes else []), *with_exact_values]
     without: dict[str, str] = {}
     for name in bases:
         if turn_level[name]:

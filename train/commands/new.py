@@ -165,6 +165,6 @@ def _taken(kind: Kind) -> set[str]:
     names = set(registries()[kind].shipped())
     if kind != "scheme":
         return names
-    from creditflow.train.bench.methods import NAMED, ORACLES, STATELESS
+    from creditflow.train.bench.methods import NAMED, ORACLES
 
-    return {*names, *NAMED, *ORACLES, *STATELESS}
+    return {*names, *NAMED, *ORACLES}

@@ -12,39 +12,22 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from creditflow.train.bench.controls import stateless_discount
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import TrainConfig, load_settings
 from creditflow.train.statistics import normal_interval
 from creditflow.train.text_table import text_table
-from creditflow.wrappers import credit
-from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.records.group import Group
 
-__all__ = ["SCHEMES", "Stateless", "missing", "settings_of", "table"]
+__all__ = ["SCHEMES", "missing", "settings_of", "table"]
 
 RECIPE: Final = Path(__file__).resolve().parents[3] / "train/configs/smollm2_sokoban.yaml"
 SCHEMES: Final = ("grpo", "stateless", "grouptd", "gigpo", "graphgpo")
 PRIMARY: Final = ("grouptd", "stateless")
 GROUPTD: Final = "{td_lambda: 0.6, divide_by_success: true, progress_weight: 2.0, progress_count: 8.0, merge_test: 4.0}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stateless(Scheme):
-    """The outcome, discounted by the turns that follow, minus its mean over the group: it reads no states."""
-
-    name = "stateless"
-    source = "control"
-
-    def assign(self, group: Group) -> Credit:
-        """Score one group."""
-        return stateless_discount(0.9, baseline="group")(group)
 
 
 def settings_of(work: Path, model: str, scheme: str, seed: int, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -114,7 +97,6 @@ def main() -> None:
     if options.table:
         print(table(done))
         return
-    credit.register(Stateless)
     for seed, scheme in missing(done, options.seeds, options.schemes.split(",")):
         settings = settings_of(options.work, options.model, scheme, seed, options.set)
         row = {"scheme": scheme, "seed": seed} | _run(settings)

@@ -53,10 +53,9 @@ EXACT: Final = "oracle_adv"
 REGISTERED: Final = (
     "grpo", "gigpo", "graphgpo", "rewardflow", "hgpo", "gagpo", "rtmc", "ecpo", "grouptd", "mt_ppo[linear]",
 )  # fmt: skip
-NOT_COMPARED: Final = frozenset(
-    {"rloo", "steppo", "aem", "beacon"}
-)  # equal to grpo here; read annotations that do not exist here
 CONTROLS: Final = ("stateless", EXACT)
+# equal to grpo here, read annotations that do not exist here, or were not run
+NOT_COMPARED: Final = frozenset({"rloo", "steppo", "beacon", "mt_grpo", "step_to_go", "turn_loo", *CONTROLS})
 # methods that are another one with other weights between groups, or with other groups
 ALTERED: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "graphgpo, equal RMS": ("graphgpo", {"scale": "group"}),

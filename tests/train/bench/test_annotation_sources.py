@@ -32,9 +32,9 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 
-ANNOTATED = ("igpo", "mt_ppo", "pica", "ppo_gae", "prm", "sapo_single_rollout", "steppo", "tips", "trace")
+ANNOTATED = ("igpo", "mt_ppo", "pica", "ppo_gae", "prm", "steppo", "tips", "trace")
 # they read a language model's view of its own actions, a judge's citations, milestones or distances, which tables do not have
-WITHOUT_SOURCE = {"aem", "agent_opsd", "beacon", "draco", "hcapo", "vpr"}
+WITHOUT_SOURCE = {"agent_opsd", "beacon", "draco", "hcapo", "vpr"}
 every = pytest.mark.parametrize("name", ANNOTATED)
 
 

@@ -25,7 +25,6 @@ CONTROLS = {
     "oracle_adv",
     "oracle_progress",
     "stateless",
-    "position",
     "shuffled(oracle_adv)",
     "flipped(oracle_adv)",
     "shuffled(graphgpo)",
@@ -118,7 +117,7 @@ def test_a_played_suite_gives_the_reason_why_exact_metrics_are_missing(tmp_path,
     assert "M1 to M5 are not defined here: its searches are free text" in shown
     (suite,) = read_results(tmp_path / "results.json")["suites"]
     assert list(suite["rows"]) == [
-        "grpo", "grouptd", "oracle_progress", "stateless", "position", "shuffled(grouptd)", "flipped(grouptd)",
+        "grpo", "grouptd", "oracle_progress", "stateless", "shuffled(grouptd)", "flipped(grouptd)",
     ]  # fmt: skip
     assert "oracle_adv" in suite["undefined"]
     assert len({row["first"] for row in suite["rows"].values()}) == 1

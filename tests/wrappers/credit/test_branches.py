@@ -54,11 +54,11 @@ NOT_POOLED: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
         (name, "paper", {})
         for name in ("hgpo", "gagpo", "g2po", "milegpo", "rtmc", "steppo", "trace", "hcapo", "draco")
     ),
-    *((name, "paper", {}) for name in ("agent_opsd", "aem", "beacon", "vpr")),
+    *((name, "paper", {}) for name in ("agent_opsd", "beacon", "vpr")),
     ("hgpo", "release", {"key": "state"}),
     *(("gagpo", "paper", {"gae_lambda": value}) for value in (0.0, 0.5, 1.0)),
     *(("rtmc", "paper", {"prior": prior}) for prior in ("outcome", "return")),
-    *((name, "paper", {}) for name in ("grpo", "rloo", "gdcr", "sapo", "egrpo", "stepsearch", "pica")),
+    *((name, "paper", {}) for name in ("grpo", "rloo", "mt_grpo", "gdcr", "sapo", "egrpo", "stepsearch", "pica")),
     *((name, "paper", {"whitening": False, "invalid_penalty": 0.2}) for name in ("mt_ppo", "ppo_gae", "tips")),
 ]
 

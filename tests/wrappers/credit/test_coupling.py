@@ -14,7 +14,7 @@ from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.properties import sample_group
 from creditflow.wrappers.records.group import Group
 
-COUPLED = ("blend", "mt_ppo", "ppo_gae", "sapo_single_rollout", "tips")  # by default
+COUPLED = ("blend", "mt_ppo", "ppo_gae", "tips")  # by default
 
 
 class OfTheBatch(GRPO):

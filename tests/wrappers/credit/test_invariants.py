@@ -49,7 +49,8 @@ def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
 @quick
 @given(g=groups(min_size=1, max_size=3, rewards=WILD, costs=COSTS))
 def test_every_group_gets_one_finite_number_per_turn(name, semantics, g):
-    c = make(name, semantics, invalid_penalty=0.1).assign(g)
+    options = {"invalid_penalty": 0.1} if hasattr(make(name, semantics), "invalid_penalty") else {}
+    c = make(name, semantics, **options).assign(g)
     assert [len(a) for a in c.advantages] == [len(t.turns) for t in g.trajectories]
     assert c.outcome_advantages.shape == (len(g),)
     assert np.isfinite(c.flat_advantages).all()

@@ -108,10 +108,12 @@ RULES = (
 
 
 Rule = Callable[[Scheme], None]
-# g2po discounts the whole outcome by the turns to the end, also a reward of the first turn; blend's baseline by time grows with
+# mt_grpo subtracts a mean for each turn that a rollout takes; g2po discounts the whole outcome by the turns to the end, also a reward of the first turn; blend's baseline by time grows with
 # the turns that few rollouts reach, where keys do not recur. Their cards say so.
 BROKEN: list[tuple[str, Rule]] = [
     ("g2po", further_turns_without_reward_get_zero_credit),
+    ("mt_grpo", further_turns_without_reward_get_zero_credit),
+    ("mt_grpo", further_turns_with_negative_reward_get_no_bonus),
     *(("blend", rule) for rule in RULES),
 ]
 
@@ -129,6 +131,11 @@ def test_schemes_whose_formula_gives_a_bonus_say_so_on_their_card(name: str, rul
     with pytest.raises(AssertionError):
         rule(scheme)
     assert "longer" in scheme.limitations
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_mt_grpo_in_its_unbiased_form_gives_no_bonus(rule: Rule) -> None:
+    rule(credit.make("mt_grpo", form="unbiased"))
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -18,7 +18,7 @@ from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.learning.loss import Centring, LossTurns, Scale, loss_turns
 from creditflow.train.bench.learning.policy import Policy
 from creditflow.train.bench.learning.stack import StackedTasks, sample_groups, split_rows
-from creditflow.train.bench.methods import ORACLES, STATELESS, base_method, scheme_entry, with_corruption
+from creditflow.train.bench.methods import ORACLES, base_method, scheme_entry, with_corruption
 from creditflow.train.bench.variants.entry import BatchCreditFunction
 from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers.credit import Credit
@@ -265,8 +265,6 @@ def batch_credit(
 def _uncorrupted(
     name: str, groups: Sequence[ArrayGroup], policies: Sequence[Floats], source: AnnotationSource | None, key: Key
 ) -> list[Credit]:
-    if name in STATELESS:
-        return [STATELESS[name](group) for group in groups]
     evaluators = [ExactEvaluator(group.mdp, policy) for group, policy in zip(groups, policies, strict=True)]
     if name in ORACLES:
         return [ORACLES[name](evaluator)(group) for group, evaluator in zip(groups, evaluators, strict=True)]

@@ -44,7 +44,6 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "oracle_adv": "control: the exact advantage A^π, the ground truth",
     "oracle_progress": "control: by how many turns the distance to the goal decreased; efficiency, which is not advantage",
     "stateless": "control: the outcome times .9 to the number of turns that follow, minus its mean over the group (not centred in results of version 0.2.0); it reads no states",
-    "position": "control: the outcome minus the mean outcome of the rollouts that have a turn of this number; it reads no states",
     "shuffled(X)": "control: X's credit permuted among the turns of each rollout",
     "flipped(X)": "control: X's credit times −1",
     "X[fitted]": "X with annotations estimated on earlier rollouts: what a critic, a success model or an LLM judge could have "

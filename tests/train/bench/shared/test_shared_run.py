@@ -28,7 +28,7 @@ def test_tables_have_every_scheme_and_control(document):
     for table in (step, varied):
         assert {row[0] for row in table.rows[1:]} == SCHEMES | set(suite["controls"])
     learned = {row[0] for row in learning.rows[1:]}
-    assert learned >= SCHEMES | {"oracle_adv", "stateless", "position", "flipped(oracle_adv)"}
+    assert learned >= SCHEMES | {"oracle_adv", "stateless", "flipped(oracle_adv)"}
     assert learning.controls == step.controls == 4
     assert "pits, fresh keys" in learning.rows[0]
     assert len(predictors.rows) == 6

@@ -61,6 +61,7 @@ RANGES = {
     "td_lambda": FRACTION,
     "temperature": POSITIVE,
     "trajectory_weight": ANY,
+    "turn_weight": WEIGHT,
     "weight_exponent": "[0, 64]",
     "weight_offset": "(0, 64]",
     "window": "[1, inf)",
