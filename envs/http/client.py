@@ -184,7 +184,7 @@ class JsonClient:
             response_json = parse_json(text, where="the response", limits=Limits(characters=self._max_bytes))
         except DataError as error:
             raise _ExchangeError(self._without_key(str(error))) from None
-        return response_json
+        return self._key.hidden_within(response_json) if self._key else response_json
 
     def _without_key(self, text: str) -> str:
         """Return the text of an error, shortened and without the key."""

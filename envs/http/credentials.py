@@ -76,6 +76,14 @@ class ApiKey:
         """Return the text with the key replaced."""
         return text.replace(self._text, HIDDEN)
 
+    def hidden_within(self, value: Any) -> Any:
+        """Return JSON data with the key replaced in every text: a server may echo it, and errors and logs quote replies."""
+        if isinstance(value, str):
+            return self.hidden_in(value)
+        if isinstance(value, dict):
+            return {self.hidden_in(name): self.hidden_within(item) for name, item in value.items()}
+        return [self.hidden_within(item) for item in value] if isinstance(value, list) else value
+
     def __repr__(self) -> str:
         return "ApiKey(withheld)"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import traceback
 from collections.abc import Callable, Iterator
@@ -59,6 +60,10 @@ ECHOES: dict[str, Reply] = {
     "a header that is none": lambda key: f"HTTP/1.1 200 OK\r\n{key}\r\n: {key}\r\n\r\n".encode(),
     "a bad chunk": lambda key: f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{key}\r\n".encode(),
     "a bad length": lambda key: f"HTTP/1.1 200 OK\r\nContent-Length: {key}\r\n\r\n".encode(),
+    "another JSON": lambda key: http(
+        json.dumps({"error": {"message": f"bad key {key}", key: [f"Bearer {key}"]}}).encode()
+    ),
+    "a name in escapes": lambda key: http(b'{"error": "%s"}' % "".join(f"\\u{ord(c):04x}" for c in key).encode()),
     "no JSON": lambda key: http(f"{{{key}".encode()),
     "a redirection": lambda key: http(key.encode(), "307 There", f"Location: http://127.0.0.1:1/{key}"),
 }

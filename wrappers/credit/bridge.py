@@ -797,8 +797,6 @@ def _name(cell: Any) -> str:
         return str(cell)
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    if isinstance(cell, bool | int | float):
-        return str(cell)
     if isinstance(cell, np.ndarray | Mapping | list | tuple | set | frozenset | bytes):
         return state_text(cell)
     try:

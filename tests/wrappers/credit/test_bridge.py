@@ -137,6 +137,11 @@ def test_annotations_travel_as_columns() -> None:
         ({"score": [0.0, 2.0, 0.0, 0.0]}, r"score must lie in \[0, 1\]"),
         ({"state": [object()] * 4}, "a state is a text, an array"),
         ({"action": ["x"]}, "action has 1 rows, group has 4"),
+        *(
+            ({name: [10**5000] * 4}, f"{name} of row 0: names and actions are texts")
+            for name in ("group", "trajectory")
+        ),
+        ({"action": [10**5000] * 4}, "action of row 0: names and actions are texts"),
     ],
 )
 def test_columns_that_do_not_fit_together_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
