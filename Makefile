@@ -3,7 +3,7 @@
 #                (SCHEMES= for all of them and SUITES=shared,sokoban,grids for more tasks)
 #   make test    set up and run a two-minute selection of the tests (TESTS=tests/envs: others; all that need no torch: .ci/run fast)
 #   make check   lint, format, types, layering, counts
-#   make bench   speed of hot paths, relative to other implementations
+#   make bench   speed of hot paths, relative to other implementations: one table, runs/bench/ratios.md (ARGS=--toy: seconds)
 #   make gpu     on a GPU, half an hour: equality tests, speed, a recipe's iterations, the ladder of sizes (ARGS=--dry-run: toy
 #                size, CPU, two minutes; ARGS=--resume: continue; ARGS='--resume --minutes 9': as far as nine minutes go)
 #   make docs    the documentation site, build/site/html/index.html: built without network, warnings and broken links are errors
@@ -35,7 +35,8 @@ check:
 	@venv=$$(.ci/venv fast dev) && .ci/check $$venv
 
 bench:
-	@venv=$$(.ci/venv fast dev) && for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $$venv/bin/python $$script || exit 1; done
+	@venv=$$(.ci/venv bench dev || { echo "without peers: they could not be installed" >&2; .ci/venv fast dev; }) && \
+	$$venv/bin/python tests/benchmarks/run.py $(ARGS)
 
 docs:
 	@venv=$$(.ci/venv docs docs) && $$venv/bin/python -m creditflow.assets.site.build && .ci/spelling $$venv

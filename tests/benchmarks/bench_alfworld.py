@@ -1,13 +1,15 @@
 """Speed of ALFWorld, and its ratio to TextWorld's engine in the same run, if that is installed.
 
-python tests/benchmarks/bench_alfworld.py [--games ../shared/data/alfworld]
+    python tests/benchmarks/bench_alfworld.py [--toy] [--games ../shared/data/alfworld]
+
+Without the folder of released games, generated houses are played.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,11 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import leave_out, parser_of, print_ratio
+
 from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
-from creditflow.envs.alfworld.game_files.reading import content_from_file, fields_from_file
+from creditflow.envs.alfworld.game_files.reading import content_from_file
 from creditflow.envs.alfworld.generator import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.rules import act, admissible_commands
@@ -33,11 +39,6 @@ def timed(work: Callable[[], object]) -> float:
     began = time.process_time()
     work()
     return time.process_time() - began
-
-
-def parse_game(path: Path) -> Game:
-    """Parse and compile a released game."""
-    return Game(content_from_file(path))
 
 
 def env_steps(env: ALFWorldEnv, seeds: range, rng: np.random.Generator) -> int:
@@ -60,76 +61,76 @@ def rules_steps(world: World, steps: int, rng: np.random.Generator) -> None:
         world.won()
 
 
-def compare_with_textworld(
-    paths: Sequence[Path], games: int, steps: int, rng: np.random.Generator, environment: float, rules: float
-) -> None:
-    """Time the same commands in TextWorld's engine; ``environment`` and ``rules`` are this package's steps per second."""
+def compare_with_textworld(games: Sequence[Game], steps: int, rng: np.random.Generator, rules: float) -> None:
+    """Time the same commands in TextWorld's engine; ``rules`` are this package's steps per second with the rules alone."""
     real = RealEngine()
-    spent = native = resetting = 0.0
+    theirs = ours = resetting = 0.0
     count = 0
-    for path in paths[:: max(1, len(paths) // games)][:games]:
-        real.start(fields_from_file(path))
+    for game in games:
+        real.start(game_fields(game))
         resetting += timed(real.restart)
-        twin = ALFWorldEnv(game=str(path))
+        twin = ALFWorldEnv(game=game.content)
         _, info = twin.reset()
         for _ in range(steps):
             actions = info["admissible_actions"]
             if not actions:
                 break
             action = actions[int(rng.integers(len(actions)))]
-            spent += timed(partial(real.step, action))
+            theirs += timed(partial(real.step, action))
             began = time.process_time()
             *_, info = twin.step(action)
-            native += time.process_time() - began
+            ours += time.process_time() - began
             count += 1
-    theirs = count / spent
-    print(f"TextWorld's engine                  {theirs:12,.1f} per s   reset {resetting / games * 1e3:8.0f} ms")
-    print(f"ratio, environment : TextWorld      {environment / theirs:12,.0f}   (hot loop)")
-    print(f"ratio, rules alone : TextWorld      {rules / theirs:12,.0f}")
     print(
-        f"ratio, step by step alternating     {spent / native:12,.0f}   (environment with cold caches, same commands)"
+        f"TextWorld's engine                  {count / theirs:12,.1f} per s   reset {resetting / len(games) * 1e3:8.0f} ms"
     )
+    print_ratio(
+        "ALFWorld steps, environment with cold caches", "TextWorld's engine, the same commands in turns", theirs / ours
+    )
+    print_ratio("ALFWorld steps, rules alone", "TextWorld's engine", rules * theirs / count)
 
 
 def main() -> None:
     """Measure, and print one line per result."""
-    parser = argparse.ArgumentParser(description="Speed of ALFWorld.")
+    parser = parser_of(__doc__)
     parser.add_argument("--games", default=str(ROOT.parent / "shared/data/alfworld"), help="folder of released games")
-    parser.add_argument("--real-games", type=int, default=6, help="games played in TextWorld's engine too (default 6)")
-    parser.add_argument("--real-steps", type=int, default=25, help="commands in each of these (default 25)")
     options = parser.parse_args()
+    seeds, steps = (4, 500) if options.toy else (100, 40_000)
     rng = np.random.default_rng(0)
-    paths = game_paths(find_root(options.games), "valid_seen")
     print(f"load average {os.getloadavg()[0]:.1f}; CPU seconds of this process")
-
-    parse = [timed(partial(parse_game, path)) for path in paths]
-    print(f"parse and compile a released game   mean {np.mean(parse) * 1e3:8.2f} ms")
-    env = ALFWorldEnv(data_path=options.games, split="valid_seen")
-    for seed in range(40):
-        env.reset(seed=seed)
-    resets = [timed(partial(env.reset, seed=seed)) for seed in range(40)]
-    print(f"reset of a parsed game              mean {np.mean(resets) * 1e3:8.3f} ms   max {max(resets) * 1e3:8.3f} ms")
-    made = [timed(partial(generate, seed, SPLITS[seed % 3])) for seed in range(300)]
+    made = [timed(partial(generate, seed, SPLITS[seed % 3])) for seed in range(3 * seeds)]
     print(
         f"generate a house                    mean {np.mean(made) * 1e3:8.2f} ms   p95 {np.quantile(made, 0.95) * 1e3:8.2f} ms"
     )
-    distances = [timed(partial(ALFWorldOracle().assess_world, World(Game(generate(seed))))) for seed in range(100)]
+    contents = [generate(seed) for seed in range(seeds)]
+    env = ALFWorldEnv()
+    if Path(options.games).is_dir():
+        contents = [content_from_file(path) for path in game_paths(find_root(options.games), "valid_seen")[:seeds]]
+        env = ALFWorldEnv(data_path=options.games, split="valid_seen")
+    else:
+        leave_out("released games", f"there is no folder {options.games}; generated houses are played")
+
+    compiled = [timed(partial(Game, content)) for content in contents]
+    print(f"compile a game                      mean {np.mean(compiled) * 1e3:8.2f} ms")
+    for seed in range(min(seeds, 40)):
+        env.reset(seed=seed)
+    resets = [timed(partial(env.reset, seed=seed)) for seed in range(min(seeds, 40))]
+    print(f"reset of a parsed game              mean {np.mean(resets) * 1e3:8.3f} ms   max {max(resets) * 1e3:8.3f} ms")
+    games = [Game(content) for content in contents]
+    distances = [timed(partial(ALFWorldOracle().assess_world, World(game))) for game in games]
     print(
         f"oracle, distance and all best moves mean {np.mean(distances) * 1e3:8.2f} ms   max {max(distances) * 1e3:8.2f} ms"
     )
-
     began = time.process_time()
-    steps = env_steps(env, range(60), rng)
-    whole = steps / (time.process_time() - began)
+    played = env_steps(env, range(min(seeds, 60)), rng)
+    whole = played / (time.process_time() - began)
     print(f"environment steps                   {whole:12,.0f} per s   (keys, info and admissible list included)")
-    world = World(Game(content_from_file(paths[0])))
-    alone = 40_000 / timed(partial(rules_steps, world, 40_000, rng))
+    alone = steps / timed(partial(rules_steps, World(games[0]), steps, rng))
     print(f"rules alone                         {alone:12,.0f} per s")
-
     if importlib.util.find_spec("alfworld") is None:
-        print("TextWorld's engine is not installed: no ratio (pip install -e '.[alfworld]')")
+        leave_out("TextWorld's engine", "not installed here; .ci/venv alfworld alfworld does, and compiles C++")
         return
-    compare_with_textworld(paths, options.real_games, options.real_steps, rng, whole, alone)
+    compare_with_textworld(games[:2] if options.toy else games[:6], 5 if options.toy else 25, rng, alone)
 
 
 if __name__ == "__main__":

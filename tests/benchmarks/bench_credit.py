@@ -1,21 +1,24 @@
 """Time to assign credit: every scheme in both semantics, compared with the released code and a naive implementation.
 
-Run: ``python tests/benchmarks/bench_credit.py [--quick]``. Prints, for 16 groups of 8 rollouts of 50 turns, the best of
-several runs with the groups' arrays built in each run ("whole") and built before ("scheme"); then the growth to a million
+Run: ``python tests/benchmarks/bench_credit.py [--toy]``. Prints, for 16 groups of 8 rollouts of 50 turns, the best of
+several runs with the groups' arrays built in each run ("whole") and built before ("scheme"); then the growth to 100,000
 turns in one process, and the growth with the length of one trajectory.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import parser_of, print_ratio
 from helpers.episodes.complete_groups import complete_group, needed_annotations
 
 from creditflow import credit
@@ -29,7 +32,6 @@ QUOTED = {
     "rewardflow": (3.74, 16 * 8 * 25, "released RewardFlow: 16 groups x 8 x 25 turns, 3.7 s of it 1000 sweeps"),
 }
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
-NEEDS_KEY = ("gigpo", "graphgpo", "hgpo", "rewardflow")
 
 
 def make_groups(n_groups: int, size: int, turns: int, *, states: int = 41, seed: int = 0) -> list[Group]:
@@ -50,6 +52,7 @@ def make_groups(n_groups: int, size: int, turns: int, *, states: int = 41, seed:
                     keys[t + 1],
                     reward=10.0 * (win and t == turns - 1),
                     parsed=not invalid[t],
+                    text_key=keys[t],
                     effective=keys[t] != keys[t + 1],
                 )
                 for t in range(turns)
@@ -106,7 +109,7 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
     """All schemes, in each of their semantics, and the main variants of grouptd."""
     return [
         *(
-            (name, semantics, credit.make(name, semantics=semantics, **({"key": "state"} if name in NEEDS_KEY else {})))
+            (name, semantics, credit.make(name, semantics=semantics))
             for name in credit.names(given=())
             for semantics in SEMANTICS
             if semantics in lookup(name).presets
@@ -115,7 +118,7 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
             (name, "paper", credit.make("grouptd", **VARIANTS[name]))
             for name in ("grouptd_base", "grouptd_relative_pooled")
         ),
-        ("hgpo, K = 4", "paper", credit.make("hgpo", key="state", history_length=4)),
+        ("hgpo, K = 4", "paper", credit.make("hgpo", history_length=4)),
     ]
 
 
@@ -140,7 +143,7 @@ def growth(lengths: Sequence[int]) -> None:
             if semantics not in lookup(name).presets:
                 continue
             # PiCA's penalty grows exponentially with the turn
-            options = {"key": "state"} if name in NEEDS_KEY else {"penalty": 0.0} if name == "pica" else {}
+            options = {"penalty": 0.0} if name == "pica" else {}
             scheme = credit.make(name, semantics=semantics, **options)
             took = [seconds(lambda g=g, s=scheme: s.assign(g), 1) for g in groups]  # type: ignore[misc]  # the same
             print(f"{name + ' ' + semantics:32}" + "".join(f"{x:12.3f}" for x in took), flush=True)
@@ -148,17 +151,15 @@ def growth(lengths: Sequence[int]) -> None:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats, a tenth of the million turns")
-    args = parser.parse_args()
-    repeats = 3 if args.quick else 7
+    args = parser_of(__doc__).parse_args()
+    repeats = 1 if args.toy else 7
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores")
 
-    groups = make_groups(16, 8, 50)
+    groups = make_groups(2 if args.toy else 16, 8, 50)
     rows = sum(len(g.turns) for g in groups)
     building = seconds(lambda: [g.arrays for g in fresh(groups)], repeats)
-    naive = seconds(lambda: [naive_graphgpo(g) for g in groups], 1 if args.quick else 2)
-    print(f"\n16 groups x 8 x 50 = {rows} turns; arrays of all groups {building * 1e3:.1f} ms")
+    naive = seconds(lambda: [naive_graphgpo(g) for g in groups], 1 if args.toy else 2)
+    print(f"\n{len(groups)} groups x 8 x 50 = {rows} turns; arrays of all groups {building * 1e3:.1f} ms")
     print(f"{'scheme':32}{'whole ms':>10}{'scheme ms':>11}{'ms / 1000 turns':>17}{'naive / whole':>15}")
     whole_times = {}
     for name, semantics, scheme in schemes():
@@ -171,13 +172,21 @@ def main() -> None:
         ours = whole_times[name, "release"]
         print(f"quoted: {quoted} s for {n} turns ({source}); ours {ours / rows * n:.3f} s for as many, "
               f"{quoted / (ours / rows * n):.0f}x")  # fmt: skip
+    print_ratio(
+        "graphgpo, arrays included",
+        "the equations row by row in plain Python",
+        naive / whole_times["graphgpo", "paper"],
+    )
+    for name in ("gigpo", "grouptd"):
+        faster = whole_times["rewardflow", "paper"] / whole_times[name, "paper"]
+        print_ratio(f"{name}, arrays included", "our rewardflow", faster)
     released = credit.make("graphgpo", semantics="release", key="state", invalid_penalty=0.0)
     difference = max(
         np.abs(released.assign(g).diagnostics["step_advantage"] - naive_graphgpo(g)).max() for g in groups[:2]
     )
     print(f"largest difference between our GraphGPO in release semantics and the naive one: {difference:.1e}")
 
-    total = 100_000 if args.quick else 1_000_000
+    total = 2_000 if args.toy else 100_000
     print(f"\n{total:,} turns in one process, as groups of 8 x 50")
     many = make_groups(total // 400, 8, 50)
     start = time.perf_counter()
@@ -187,7 +196,7 @@ def main() -> None:
     for name, semantics, scheme in schemes():
         took = seconds(lambda s=scheme: s.assign_batch(many), 1)  # type: ignore[misc]  # the same
         print(f"{name + ' ' + semantics:32}{took:8.2f} s")
-    growth((1_000, 10_000) if args.quick else (1_000, 10_000, 100_000))
+    growth((100, 200) if args.toy else (1_000, 10_000))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     print(f"peak memory {peak / 2**20:.0f} MB")
 

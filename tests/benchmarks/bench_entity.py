@@ -1,29 +1,33 @@
 """Time of entity matching and the entity schemes, compared with matching one entity after the other, in one run.
 
-    python tests/benchmarks/bench_entity.py [--quick]
+    python tests/benchmarks/bench_entity.py [--toy]
 
-First 1,000 entities in 1 MB of text, then whole groups: 256 questions x 5 rollouts of 32k tokens (about 128 kB of text
+First 1,000 entities in 1 MB of text, then whole groups: 64 questions x 5 rollouts of 32k tokens (about 128 kB of text
 each: 10 turns, 12 % thoughts, passages with names from the question's graph). The reference ("peer") tokenises every text
 once and searches it for each form.
 """
 
 from __future__ import annotations
 
-import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import parser_of, print_ratio
 
 from creditflow import credit
 from creditflow.envs.text.entity_matching import EntityMatcher, phrase_tokens
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
-TURNS, THOUGHT, SHOWN = 10, 1_600, 11_200  # characters of each turn's thought and observation
+TURNS = 10
 
 
 def words(rng: np.random.Generator, n: int) -> list[str]:
@@ -69,13 +73,13 @@ def substrings(names: Sequence[str], text: str) -> list[bool]:
     return [name in text for name in names]
 
 
-def matching(rng: np.random.Generator) -> None:
-    """Time the search for 1,000 entities in 1 MB of text."""
+def matching(rng: np.random.Generator, characters: int, entities: int) -> None:
+    """Time the search for 1,000 entities in a text."""
     vocabulary = words(rng, 20_000)
-    names = [" ".join(rng.choice(vocabulary, int(rng.integers(1, 4)))) for _ in range(1_000)]
+    names = [" ".join(rng.choice(vocabulary, int(rng.integers(1, 4)))) for _ in range(entities)]
     for label, text in (
-        ("ASCII", prose(rng, [w.replace("é", "e") for w in vocabulary], names[:300], 1_000_000).replace("é", "e").replace("É", "E")),
-        ("beyond ASCII", prose(rng, vocabulary, names[:300], 1_000_000)),
+        ("ASCII", prose(rng, [w.replace("é", "e") for w in vocabulary], names[:300], characters).replace("é", "e").replace("É", "E")),
+        ("beyond ASCII", prose(rng, vocabulary, names[:300], characters)),
     ):  # fmt: skip
         matcher = EntityMatcher((name,) for name in names)
         assert list(matcher.found(text)) == one_by_one(names, text)
@@ -86,13 +90,16 @@ def matching(rng: np.random.Generator) -> None:
         raw = fastest(partial(exact.found, text))
         raw_peer = fastest(partial(substrings, names, text), 1)
         print(
-            f"1,000 entities in {len(text.encode()) / 1e6:.2f} MB, {label}: normalised {ours * 1e3:.1f} ms (peer "
+            f"{entities:,} entities in {len(text.encode()) / 1e6:.2f} MB, {label}: normalised {ours * 1e3:.1f} ms (peer "
             f"{peer * 1e3:.0f} ms, {peer / ours:.0f}x), exact {raw * 1e3:.1f} ms (peer {raw_peer * 1e3:.0f} ms, "
             f"{raw_peer / raw:.0f}x); automaton {built * 1e3:.1f} ms"
         )
+        print_ratio(
+            f"{entities:,} entities in {characters:,} characters {label}", "one entity after the other", peer / ours
+        )
 
 
-def groups(rng: np.random.Generator, questions: int) -> Iterator[Group]:
+def groups(rng: np.random.Generator, questions: int, shown: int) -> Iterator[Group]:
     """Groups of five long rollouts, one at a time, so that the 164 MB of text are never in memory at once."""
     vocabulary = words(rng, 20_000)
     for q in range(questions):
@@ -106,8 +113,8 @@ def groups(rng: np.random.Generator, questions: int) -> Iterator[Group]:
         for i in range(5):
             turns = tuple(
                 Turn(
-                    f"{t}", "search", f"{t + 1}", observation=prose(rng, vocabulary, names[t % 12 :], SHOWN),
-                    thought=prose(rng, vocabulary, names[: t + 1], THOUGHT),
+                    f"{t}", "search", f"{t + 1}", observation=prose(rng, vocabulary, names[t % 12 :], shown),
+                    thought=prose(rng, vocabulary, names[: t + 1], shown // 7),
                 )
                 for t in range(TURNS)
             )  # fmt: skip
@@ -130,12 +137,12 @@ def peer_scores(group: Group) -> None:
             substrings(graph.names, turn.thought)
 
 
-def schemes(rng: np.random.Generator, questions: int) -> None:
+def schemes(rng: np.random.Generator, questions: int, shown: int) -> None:
     """Time both entity schemes on groups of long rollouts."""
     gdcr, egrpo = credit.make("gdcr"), credit.make("egrpo")
     seconds = {"gdcr": 0.0, "egrpo": 0.0, "peer": 0.0}
     characters = 0
-    for q, group in enumerate(groups(rng, questions)):
+    for q, group in enumerate(groups(rng, questions, shown)):
         characters += sum(len(turn.observation) + len(turn.thought) for turn in group.turns)
         group.arrays  # noqa: B018 - shared by all schemes, not what is measured
         seconds["gdcr"] += fastest(partial(gdcr.assign, group), 1)
@@ -148,15 +155,15 @@ def schemes(rng: np.random.Generator, questions: int) -> None:
         f"{seconds['egrpo']:.2f} s, together {ours:.2f} s (peer, from every 16th group, {seconds['peer']:.1f} s, "
         f"{seconds['peer'] / ours:.0f}x)"
     )
+    print_ratio("gdcr and egrpo on rollouts of 32k tokens", "one entity after the other", seconds["peer"] / ours)
 
 
 def main() -> None:
     """Run both parts."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="16 questions instead of 256")
-    args = parser.parse_args()
-    matching(np.random.default_rng(0))
-    schemes(np.random.default_rng(1), 16 if args.quick else 256)
+    args = parser_of(__doc__).parse_args()
+    matching(np.random.default_rng(0), *((3_000, 50) if args.toy else (1_000_000, 1_000)))
+    shown = 200 if args.toy else 11_200  # characters of a turn's observation; its thought has a seventh
+    schemes(np.random.default_rng(1), 1 if args.toy else 64, shown)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Speed of exact evaluation: states per CPU second on one core with the quickstart's model, by part, beside one state at a
 time in the same run; what a larger model would cost.
 
-  python tests/benchmarks/bench_exact_policy.py [--model runs/quickstart/model] [--tasks 64]
+  python tests/benchmarks/bench_exact_policy.py [--toy] [--model runs/quickstart/model] [--tasks 64]
 
 Without ``--model`` the quickstart's SFT is run first: random weights give every token sequence some probability, so more of them
 would be followed than with a trained model.
@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from creditflow.train.arguments.parser import CommandParser
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import has_torch, parser_of, print_ratio
 
 GPU_FLOPS, UTILISATION = 989e12, 0.2
 LARGE, LONG = 100_000_000, 500
@@ -36,14 +37,16 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.process_time() - began
 
 
-def open_agent(model: str) -> tuple[Any, Any, Any]:
+def open_agent(model: str, sft_steps: int | None) -> tuple[Any, Any, Any]:
     """Settings of the quickstart, and an agent with its tokenizer: of this folder, or after the quickstart's SFT alone."""
     from creditflow.agents.language_model.pretrained import make_hf_agent, open_tokenizer
     from creditflow.train.settings.schema import load_settings
     from creditflow.train.trainer import Trainer
 
     config = Path(__file__).parents[2] / "train" / "configs" / "quickstart.yaml"
-    shorter = ("update.iterations=0", "evaluation.panel=", "evaluation.final_panel=")
+    shorter = ["update.iterations=0", "evaluation.panel=", "evaluation.final_panel="]
+    if sft_steps is not None:
+        shorter += [f"sft.steps={sft_steps}", "sft.episodes=8"]
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(config, (*shorter, f"out={folder}/run"))
         if not model:
@@ -65,12 +68,14 @@ def estimate(tokens: float) -> dict[str, Any]:
 
 def main() -> int:
     """Measure and print one JSON object."""
-    parser = CommandParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--model", default="", help="folder of a model trained by the quickstart (default: after its SFT alone)"
     )
     parser.add_argument("--tasks", type=int, default=64, help="number of levels of small-v1:test (default 64)")
     args = parser.parse_args()
+    if not has_torch("exact evaluation of a policy"):
+        return 0
     import torch
 
     import creditflow
@@ -81,9 +86,9 @@ def main() -> int:
     from creditflow.train.rollout.tasks import panel_tasks
 
     torch.set_num_threads(1)
-    settings, agent, tokenizer = open_agent(args.model)
+    settings, agent, tokenizer = open_agent(args.model, 2 if args.toy else None)
     env: Any = creditflow.make("sokoban", **settings.env.options).unwrapped
-    tasks = panel_tasks(settings.env, "small-v1:test", args.tasks)
+    tasks = panel_tasks(settings.env, "small-v1:test", 1 if args.toy else args.tasks)
     tables, table_seconds = timed(lambda: [prompt_table(agent, env, task) for task in tasks])
     states = sum(table.mdp.size for table in tables)
     policy = ExactPolicy.of_agent(agent, tokenizer, env, tables[0].actions)
@@ -119,9 +124,10 @@ def main() -> int:
             ),
             "peer: sampled policy, one state at a time": round(len(alone) / alone_seconds),
         },
-        "batched_over_one_at_a_time": round(states / sampled_seconds * alone_seconds / len(alone), 1),
         "estimate_100M_parameters_on_an_H200": estimate(tokens),
     }, indent=1))  # fmt: skip
+    batched = states / sampled_seconds * alone_seconds / len(alone)
+    print_ratio("exact evaluation of a policy", "one state at a time", batched)
     return 0
 
 

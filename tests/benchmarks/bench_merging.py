@@ -5,18 +5,23 @@ Both of these take quadratic time: they run on every tenth page (greedy: on 120 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import parser_of, print_ratio
 
 import creditflow
 from creditflow.wrappers.canonical.embedding import HashingEmbedder, SparseVectors
 from creditflow.wrappers.canonical.merge import leader_clusters
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 
-PAGES, PART, GREEDY_PART, THRESHOLD = 10_000, 1_000, 120, 0.9
+THRESHOLD = 0.9
 T = TypeVar("T")
 
 
@@ -60,31 +65,30 @@ def all_pairs(vectors: SparseVectors) -> int:
 
 def main() -> None:
     """Print seconds, comparisons and ratios."""
-    texts = pages(PAGES)
+    count, tenth, few_pages = (120, 60, 12) if parser_of(__doc__).parse_args().toy else (10_000, 1_000, 120)
+    texts = pages(count)
     embedder = HashingEmbedder()
     vectors, embedding = timed(lambda: embedder.embed(texts))
-    print(f"{PAGES} pages of {np.mean([len(t) for t in texts]):.0f} characters: embedded in {embedding:.1f} s")
-    found, clustering = timed(lambda: leader_clusters(vectors, range(PAGES), THRESHOLD))
-    naive = PAGES * (PAGES - 1) // 2
+    print(f"{count} pages of {np.mean([len(t) for t in texts]):.0f} characters: embedded in {embedding:.1f} s")
+    found, clustering = timed(lambda: leader_clusters(vectors, range(count), THRESHOLD))
+    naive = count * (count - 1) // 2
     print(
         f"clusters {len(set(found.leader.tolist()))}, {clustering:.1f} s, {found.comparisons} comparisons: "
-        f"1/{naive / found.comparisons:.0f} of all pairs; {found.visited / naive:.2f} index entries a pair"
+        f"1/{naive / max(found.comparisons, 1):.0f} of all pairs; {found.visited / naive:.2f} index entries a pair"
     )
-    part = texts[:: PAGES // PART][:PART]
+    part = texts[:: count // tenth][:tenth]
     small = embedder.embed(part)
     ours, seconds = timed(lambda: leader_clusters(small, range(len(part)), THRESHOLD))
-    count, theirs = timed(lambda: all_pairs(small))
+    pairs, theirs = timed(lambda: all_pairs(small))
     print(
-        f"{PART} of them: {seconds:.2f} s, {ours.comparisons} comparisons; all pairs {theirs:.2f} s, {count}: "
-        f"{theirs / seconds:.0f} times the time, {count / max(ours.comparisons, 1):.0f} times the comparisons"
+        f"{len(part)} of them: {seconds:.2f} s, {ours.comparisons} comparisons; all pairs {theirs:.2f} s, {pairs}: "
+        f"{theirs / seconds:.0f} times the time, {pairs / max(ours.comparisons, 1):.0f} times the comparisons"
     )
-    few = texts[:: PAGES // GREEDY_PART][:GREEDY_PART]
+    print_ratio(f"merging {len(part)} shop pages", "comparing all pairs", theirs / seconds)
+    few = texts[:: count // few_pages][:few_pages]
     _, seconds = timed(lambda: leader_clusters(embedder.embed(few), range(len(few)), THRESHOLD))
     _, theirs = timed(lambda: greedy_similarity(few, range(len(few)), THRESHOLD))
-    print(
-        f"{GREEDY_PART} of them, embedding included: {seconds:.3f} s; released greedy clusters {theirs:.1f} s: "
-        f"{theirs / seconds:.0f} times the time"
-    )
+    print_ratio(f"merging {len(few)} shop pages, embedding included", "the released greedy clusters", theirs / seconds)
 
 
 if __name__ == "__main__":

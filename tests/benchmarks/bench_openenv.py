@@ -1,7 +1,6 @@
 """Steps per second of a served Sokoban over those of OpenEnv's own template environment, which echoes a text.
 
-    pip install -e '.[openenv]'
-    python tests/benchmarks/bench_openenv.py [--seconds 4] [--rounds 3] [--out FILE.json]
+    python tests/benchmarks/bench_openenv.py [--toy] [--seconds 4] [--rounds 3]
 
 The peer is what ``openenv init`` writes, started as its own page says, with more sessions: the ceiling of OpenEnv's stack, since
 its step does nothing. Both are played by OpenEnv's client over loopback, in turns: one synchronous client, one asynchronous
@@ -12,7 +11,6 @@ does not depend on what else the machine does. Sokoban's sends text, state key, 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -20,14 +18,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import leave_out, parser_of, print_ratio
 from helpers.servers.adversary import connect
 from helpers.servers.env_server import env_server, free_url
-
-from creditflow.train.arguments.parser import CommandParser
 
 SESSIONS = 8
 
@@ -112,17 +110,22 @@ def measure(server: tuple[str, subprocess.Popen[bytes]], action: dict[str, str],
 
 def main() -> int:
     """Run the benchmark; returns the exit code."""
-    parser = CommandParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="seconds of a measurement (default 4)")
     parser.add_argument(
         "--rounds", type=int, default=3, help="measurements of each, in turns; the best counts (default 3)"
     )
-    parser.add_argument("--out", help="file for the results as JSON")
     args = parser.parse_args()
+    if args.toy:
+        args.seconds, args.rounds = 0.2, 1
+    if not find_spec("openenv"):
+        leave_out(
+            "OpenEnv's server and clients",
+            "not installed here; .ci/venv openenv openenv installs them, and make bench finds them",
+        )
+        return 0
     levels = ("sokoban", "--panel", "standard-v1", "--max-sessions", str(2 * SESSIONS))
     kinds = {"one synchronous client": 0, "one asynchronous client": 1, f"{SESSIONS} asynchronous clients": SESSIONS}
-    rows: dict[str, dict[str, Any]] = {}
-    load = os.getloadavg()[0]
     with env_server(*levels) as ours, peer_server() as peer:
         for kind, clients in kinds.items():
             found: dict[str, list[Any]] = {"sokoban": [], "peer": []}
@@ -131,22 +134,12 @@ def main() -> int:
                 found["peer"].append(measure(peer, {"message": "up"}, clients, args.seconds))
             best = {name: max(all_, key=lambda one: float(one["steps_per_second"])) for name, all_ in found.items()}
             ratio = best["sokoban"]["steps_per_second"] / best["peer"]["steps_per_second"]
-            rows[kind] = {**best, "ratio": ratio, "rounds": found}
             for name, one in best.items():
                 numbers = (
                     f"{one['steps_per_second']:7.0f} steps/s   CPU µs per step: server {one['server_cpu_us']:4.0f}"
                 )
                 print(f"{kind:25} {name:8} {numbers}, clients {one['client_cpu_us']:4.0f}")
-            print(f"{kind:25} ratio    {ratio:7.2f}")
-    if args.out:
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True)
-        about = {
-            "command": f"python tests/benchmarks/bench_openenv.py --seconds {args.seconds:g} --rounds {args.rounds}",
-            "commit": commit.stdout.strip(),
-            "date": time.strftime("%Y-%m-%d"),
-            "machine": f"{os.cpu_count()} cores, load average {load:.1f} at the start",
-        }
-        Path(args.out).write_text(json.dumps({**about, "results": rows}, indent=1) + "\n", encoding="utf-8")
+            print_ratio(f"Sokoban over OpenEnv, {kind}", "OpenEnv's echo environment", ratio)
     return 0
 
 

@@ -1,6 +1,6 @@
 """The retrieval engines compared.
 
-    python tests/benchmarks/bench_retrieval.py [--passages FILE --questions FILE …] [--engines bm25 lucene] [--out FILE.json]
+    python tests/benchmarks/bench_retrieval.py [--toy] [--passages FILE --questions FILE …] [--engines bm25 lucene] [--out FILE.json]
 
 Without files the fictional encyclopedia is searched with its own questions. An engine that is not installed is left out
 with a message; both: ``pip install -e '.[lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.ratios import leave_out, parser_of, print_ratio
 from benchmarks.tasks.retrieval_tasks import build, search
 
 from creditflow.envs.errors import MissingExtraError
@@ -35,7 +36,6 @@ from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES
-from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.provenance import provenance
 
 
@@ -87,10 +87,10 @@ def installed(engine: str) -> bool:
         try:
             find_java(find_jar())
         except MissingExtraError as error:
-            print(f"lucene is left out: {error}")
+            leave_out("lucene", " ".join(str(error).split()))
             return False
     if engine == "lucene" and find_spec("jnius_config") is None:
-        print(f"{engine} is left out: install creditflow[{engine}]")
+        leave_out(engine, f"the extra {engine} is not installed")
         return False
     return True
 
@@ -107,7 +107,11 @@ def compare(args: argparse.Namespace, questions: Sequence[Question]) -> list[dic
                 np.mean([len(set(a) & set(b)) / max(len(b), 1) for a, b in pairs])
             )
             figures["same_top_1_as_lucene"] = float(np.mean([a[:1] == b[:1] for a, b in pairs]))
-    return [figures for figures, _ in runs]
+    rows = {figures["engine"]: figures for figures, _ in runs}
+    if {"bm25", "lucene"} <= rows.keys():
+        for what in ("cpu_ms", "build_cpu_seconds"):
+            print_ratio(f"BM25, {what}", "Lucene through pyserini", rows["lucene"][what] / rows["bm25"][what])
+    return list(rows.values())
 
 
 def versions() -> dict[str, str]:
@@ -146,7 +150,7 @@ def deliver(report: dict[str, Any], path: Path | None) -> None:
 
 def main() -> None:
     """Run the benchmark, or the one task of a child process."""
-    parser = CommandParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
     parser.add_argument("--questions", nargs="+", help="question files with golden passages")
     parser.add_argument("--engines", nargs="*", default=["bm25", "lucene"], help="engines to measure (default all)")
@@ -159,7 +163,7 @@ def main() -> None:
         run(args)
         return
     with tempfile.TemporaryDirectory(prefix="retrieval.") as made:
-        build_wiki(f"{made}/wiki", articles=DEFAULT_ARTICLES, questions=200)
+        build_wiki(f"{made}/wiki", articles=200 if args.toy else DEFAULT_ARTICLES, questions=10 if args.toy else 200)
         args.passages = f"{made}/wiki/passages.jsonl.gz"
         args.questions = [str(path) for path in sorted(Path(made, "wiki").glob("*.jsonl")) if path.stat().st_size]
         run(args)

@@ -1,6 +1,6 @@
 """Seconds of rollouts in lock step over seconds without it, on a served model whose answers take unequal times.
 
-    python tests/benchmarks/bench_rollout.py [--episodes 32] [--turns 12] [--mean 0.25] [--sigma 1.0] [--draws 200]
+    python tests/benchmarks/bench_rollout.py [--toy] [--episodes 32] [--turns 12] [--mean 0.25] [--sigma 1.0] [--draws 200]
 
 The server is a local one that speaks the OpenAI protocol. No model runs behind it: the latency of an answer is drawn from a
 log-normal distribution (mean and sigma of the logarithm as given; at sigma 1 the 99th percentile is ten times the median),
@@ -25,12 +25,15 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import has_torch, parser_of, print_ratio
+
+if not has_torch("asynchronous rollouts"):
+    sys.exit()
 from helpers.servers.openai_server import MODEL, openai_server, toy_choice
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.openai_agent import make_openai_agent
 from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig, open_tokenizer, write_agent_file
-from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
@@ -86,7 +89,7 @@ def bounds(groups: Sequence[Group], latency: Callable[[Sequence[int]], float]) -
 
 def main() -> int:
     """Print one JSON object."""
-    parser = CommandParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--episodes", type=int, default=32)
     parser.add_argument("--turns", type=int, default=12)
     parser.add_argument("--mean", type=float, default=0.25, help="mean latency of an answer, seconds")
@@ -95,6 +98,8 @@ def main() -> int:
         "--draws", type=int, default=200, help="draws of latencies for the ratio of bounds (default 200)"
     )
     args = parser.parse_args()
+    if args.toy:
+        args.episodes, args.turns, args.mean, args.draws = 2, 2, 0.01, 2
     env = EnvConfig(name="sokoban", options={"max_steps": args.turns})
     tasks = panel_tasks(env, "standard-v1:train", args.episodes)
     latency = latencies(args.mean, args.sigma)
@@ -140,6 +145,7 @@ def main() -> int:
             "95 % of draws": [round(float(one), 3) for one in np.quantile(ratios, [0.025, 0.975])],
         }
     print(json.dumps({key: round(one, 3) if isinstance(one, float) else one for key, one in result.items()}, indent=1))
+    print_ratio("asynchronous rollouts of a slow server", "our lock step", result["ratio"])
     return 0 if result["groups equal"] else 1
 
 

@@ -1,33 +1,34 @@
 """Speed of Sokoban beside its peers: single and vector environment, pictures, levels, the oracle.
 
-    python -m venv /tmp/gem && /tmp/gem/bin/pip install gem-llm
-    python -m venv /tmp/gs && /tmp/gs/bin/pip install 'setuptools<66' 'numpy<2' gym==0.26.2 gym-sokoban==0.0.6
-    python -m venv /tmp/jx && /tmp/jx/bin/pip install jumanji
-    PYTHONPATH=src python tests/benchmarks/bench_sokoban.py --gem /tmp/gem/bin/python --gym-sokoban /tmp/gs/bin/python \\
-        --jumanji /tmp/jx/bin/python --boxoban ../shared/data/boxoban --out FILE.json
+    python tests/benchmarks/bench_sokoban.py [--toy] [--boxoban ../shared/data/boxoban] [--rounds 3]
 
-A peer that is not named is left out, and the output says so. All numbers are per CPU second, of all threads, best of three
-rounds in which ours and the peers' programs take turns. Single environments make the same random moves on a level of 6 by 6
-cells; a solved level is reset. jumanji has boards of 10 by 10 cells with four boxes only, so the vector environment is
-measured at that size too; it begins the same level again, as jumanji's generator has two.
+The peers are jumanji and gym-sokoban, which ``constraints/bench.txt`` installs beside this package, and gem-llm where the tier
+gem has its environment. A peer that is missing is left out, and the output says so. All numbers are per CPU second, of all
+threads, best of three rounds in which ours and the peers' programs take turns. Single environments make the same random moves on
+a level of 6 by 6 cells; a solved level is reset. jumanji has boards of 10 by 10 cells with four boxes only, so the vector
+environment is measured at that size too; it begins the same level again, as jumanji's generator has two.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.peer.sokoban import PEERS, run_peer
+from benchmarks.ratios import leave_out, parser_of, print_ratio
 
 import creditflow
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.sokoban import (
     GeneratorOptions,
     GymSokobanOptions,
@@ -38,15 +39,24 @@ from creditflow.envs.sokoban import (
     rules,
 )
 from creditflow.envs.sokoban import env as env_module
-from creditflow.train.arguments.parser import CommandParser
-from creditflow.train.bench.report.provenance import provenance
 
-ROUNDS = 3
-STEPS = 100_000
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is measured: rounds, steps of a loop, least seconds of a measurement, kinds of levels (side, boxes), boards at once."""
+
+    rounds: int
+    steps: int
+    least: float
+    kinds: tuple[tuple[int, int], ...]
+    sizes: tuple[int, ...]
+
+
+FULL = Amount(3, 100_000, 0.5, ((6, 1), (6, 2), (8, 1), (8, 2), (8, 3), (10, 2)), (128, 1024))
+TOY = Amount(1, 5_000, 0.01, ((6, 1),), (16,))
 MOVES = ("up", "down", "left", "right")
-SECONDS = 0.5  # of each measurement
-SIZES = (128, 1024)
-KINDS = ((6, 1), (6, 2), (8, 1), (8, 2), (8, 3), (10, 2))
 
 
 def steps_per_second(step: Callable[[Any], Any], reset: Callable[[], Any], actions: list[Any], count: int) -> float:
@@ -60,15 +70,15 @@ def steps_per_second(step: Callable[[Any], Any], reset: Callable[[], Any], actio
     return count / (time.process_time() - began)
 
 
-def measure_steps() -> dict[str, float]:
+def measure_steps(steps: int) -> dict[str, float]:
     """Steps per second of this package's environment in several modes."""
     numbers = [int(i) for i in np.random.default_rng(0).integers(0, 4, 1000)]
     level = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
     results = {}
     for name, count, kwargs in (
-        ("text", STEPS, {}),
-        ("grid", STEPS, {"obs_mode": "grid", "action_mode": "discrete"}),
-        ("rgb, tile 28", STEPS // 5, {"obs_mode": "rgb", "action_mode": "discrete"}),
+        ("text", steps, {}),
+        ("grid", steps, {"obs_mode": "grid", "action_mode": "discrete"}),
+        ("rgb, tile 28", steps // 5, {"obs_mode": "rgb", "action_mode": "discrete"}),
     ):
         env = creditflow.make("sokoban", level=level, max_steps=10**9, **kwargs)
         actions: list[Any] = numbers if "action_mode" in kwargs else [MOVES[i] for i in numbers]
@@ -78,7 +88,7 @@ def measure_steps() -> dict[str, float]:
     return results
 
 
-def measure_without_caches() -> float:
+def measure_without_caches(steps: int) -> float:
     """Steps per second without the caches of texts and keys, as if no board ever recurred."""
     level = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
     env = SokobanEnv(level=level, max_steps=10**9)
@@ -87,20 +97,20 @@ def measure_without_caches() -> float:
     env._view = lambda board, _: draw(board)
     actions = [MOVES[i] for i in np.random.default_rng(0).integers(0, 4, 1000)]
     try:
-        return steps_per_second(env.step, env.reset, actions, STEPS)
+        return steps_per_second(env.step, env.reset, actions, steps)
     finally:
         vars(env_module)["state_key"] = cached
 
 
-def measure_generator() -> dict[str, float]:
+def measure_generator(work: Amount) -> dict[str, float]:
     """Generated levels per second: exact ones, with solutions of 5 to 40 moves, and those of gym-sokoban's distribution."""
     results = {}
-    for side, boxes in KINDS:
+    for side, boxes in work.kinds:
         exact, same = GeneratorOptions(side, side, boxes, 5, 40), GymSokobanOptions(side, side, boxes)
         for name, options in (("exact", exact), ("gym_sokoban", same)):
             rng = np.random.default_rng(0)
             began, made = time.process_time(), 0
-            while time.process_time() - began < SECONDS:
+            while time.process_time() - began < work.least:
                 options.level(rng)
                 made += 1
             results[f"{name} levels {side}x{side} {boxes}"] = made / (time.process_time() - began)
@@ -122,7 +132,7 @@ def print_oracle(folder: Path) -> None:
         )
 
 
-def measure_vector() -> dict[str, float]:
+def measure_vector(work: Amount) -> dict[str, float]:
     """Steps per second of the vector environment: one level, or the levels of a panel that ends every 30 steps."""
     small = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
     large = generate_level(np.random.default_rng(1), GeneratorOptions(10, 10, 4, 20, 80)).xsb
@@ -132,23 +142,25 @@ def measure_vector() -> dict[str, float]:
     }  # fmt: skip
     for name, source in sources.items():
         for mode in ("grid", "planes", "text", "rgb"):
-            for size in SIZES:
+            for size in work.sizes:
                 envs = gym.make_vec(
                     "creditflow/Sokoban-v0", num_envs=size, vectorization_mode="vector_entry_point", obs_mode=mode,
                     action_mode="discrete", **source,
                 )  # fmt: skip
-                results[f"{name}, {'rgb, tile 28' if mode == 'rgb' else mode}, N={size}"] = vector_speed(envs, size)
+                results[f"{name}, {'rgb, tile 28' if mode == 'rgb' else mode}, N={size}"] = vector_speed(
+                    envs, size, work.least
+                )
     return results
 
 
-def vector_speed(envs: gym.vector.VectorEnv[Any, Any, Any], size: int) -> float:
+def vector_speed(envs: gym.vector.VectorEnv[Any, Any, Any], size: int, least: float) -> float:
     """Steps per CPU second with random actions."""
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 4, (50, size))
     for row in actions:
         envs.step(row)
     began, made = time.process_time(), 0
-    while time.process_time() - began < SECONDS:
+    while time.process_time() - began < least:
         for row in actions:
             envs.step(row)
         made += 50 * size
@@ -161,30 +173,48 @@ def best(into: dict[str, Any], found: dict[str, Any]) -> None:
         into[name] = max(value, into[name]) if isinstance(value, float) and name in into else value
 
 
-def measure(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def peers_here() -> dict[str, str]:
+    """The interpreters of the peers that can be imported."""
+    interpreters = {
+        "gem": str(ROOT / ".venv-gem" / "bin" / "python"),
+        "gym-sokoban": sys.executable,
+        "jumanji": sys.executable,
+    }
+    modules = {"gem": "gem", "gym-sokoban": "gym_sokoban", "jumanji": "jumanji"}
+    found = {}
+    for name, interpreter in interpreters.items():
+        command = [interpreter, "-c", f"import {modules[name]}"]
+        if Path(interpreter).exists() and not subprocess.run(command, capture_output=True, check=False).returncode:
+            found[name] = interpreter
+        else:
+            tier = "gem gem-llm" if name == "gem" else "bench dev"
+            leave_out(name, f"not installed; .ci/venv {tier} installs it")
+    return found
+
+
+def measure(work: Amount) -> dict[str, dict[str, Any]]:
     """Measure ours and every peer that is installed, in turns."""
     results: dict[str, dict[str, Any]] = {name: {} for name in ("single", "vector", "levels", *PEERS)}
-    kinds = json.dumps(KINDS)
+    kinds = json.dumps(work.kinds)
     arguments = {
-        "gem": [str(STEPS // 4), kinds],
-        "gym-sokoban": [str(STEPS // 4), kinds],
-        "jumanji": [json.dumps(SIZES)],
+        "gem": [str(work.steps // 4), kinds],
+        "gym-sokoban": [str(work.steps // 4), kinds],
+        "jumanji": [json.dumps(work.sizes)],
     }
-    for _ in range(options.rounds):
-        best(results["single"], {**measure_steps(), "text, unwrapped, caches off": measure_without_caches()})
-        best(results["vector"], measure_vector())
-        best(results["levels"], measure_generator())
-        for name, interpreter in (
-            ("gem", options.gem),
-            ("gym-sokoban", options.gym_sokoban),
-            ("jumanji", options.jumanji),
-        ):
-            if interpreter:
-                best(results[name], run_peer(name, interpreter, arguments[name]))
+    peers = peers_here()
+    for _ in range(work.rounds):
+        best(
+            results["single"],
+            {**measure_steps(work.steps), "text, unwrapped, caches off": measure_without_caches(work.steps)},
+        )
+        best(results["vector"], measure_vector(work))
+        best(results["levels"], measure_generator(work))
+        for name, interpreter in peers.items():
+            best(results[name], run_peer(name, interpreter, arguments[name]))
     return results
 
 
-def ratios(results: dict[str, dict[str, Any]]) -> dict[str, float]:
+def ratios(results: dict[str, dict[str, Any]], work: Amount) -> dict[str, float]:
     """Our speed over that of the strongest figure of each peer, for what both do."""
     found = {}
     if results["gem"]:
@@ -195,12 +225,12 @@ def ratios(results: dict[str, dict[str, Any]]) -> dict[str, float]:
         found["grid, unwrapped / gym-sokoban without pictures"] = (
             results["single"]["grid, unwrapped"] / peer["steps no picture"]
         )
-        for side, boxes in KINDS:
+        for side, boxes in work.kinds:
             name = f"levels {side}x{side} {boxes}"
             for ours in ("exact", "gym_sokoban"):
                 found[f"{ours} {name} / gym-sokoban"] = results["levels"][f"{ours} {name}"] / peer[name]
     if results["jumanji"]:
-        for size in SIZES:
+        for size in work.sizes:
             ours = results["vector"][f"10x10, 4 boxes, grid, N={size}"]
             for loop in ("step by step", "compiled loop"):
                 found[f"vector 10x10 grid N={size} / jumanji, {loop}"] = ours / results["jumanji"][f"{loop} {size}"]
@@ -209,28 +239,20 @@ def ratios(results: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 def main() -> None:
     """Measure, and print one line per result."""
-    parser = CommandParser(description=__doc__)
-    for peer, package in (("gem", "gem-llm"), ("gym-sokoban", "gym-sokoban 0.0.6"), ("jumanji", "jumanji")):
-        parser.add_argument(f"--{peer}", help=f"Python interpreter with {package} installed")
-    parser.add_argument("--boxoban", type=Path, help="folder of Boxoban level files")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds, of which the best counts (default 3)")
-    parser.add_argument("--out", type=Path, help="also write the results to this JSON file")
+    parser = parser_of(__doc__)
+    parser.add_argument("--boxoban", type=Path, help="folder of Boxoban level files, for the oracle's times")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default 3)")
     options = parser.parse_args()
-    results = measure(options)
+    work = TOY if options.toy else replace(FULL, rounds=options.rounds)
+    results = measure(work)
     for group, values in results.items():
-        if not values:
-            print(f"{group}: not installed, or not named; left out")
         for name, value in values.items():
             print(f"{group}, {name}: {value:,.0f}/s" if isinstance(value, float) else f"{group}, {name}: {value}")
-    for name, value in ratios(results).items():
-        print(f"{value:,.2f} x  {name}")
+    for name, value in ratios(results, work).items():
+        ours, _, peer = name.partition(" / ")
+        print_ratio(f"Sokoban: {ours}", peer, value)
     if options.boxoban:
         print_oracle(options.boxoban)
-    if options.out:
-        command = "python tests/benchmarks/bench_sokoban.py with the peers named above"
-        facts = provenance([], 0) | {"command": command, "rounds": options.rounds, "unit": "per CPU second"}
-        with atomic_writer(options.out) as stream:
-            json.dump({"provenance": facts, "results": results, "ratios": ratios(results)}, stream, indent=1)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 * a key-value cache kept over turns compared with recomputing every turn's prompt;
 * the fraction of an iteration's time spent on credit, and the largest sampler mismatch (fp32).
 
-  python tests/benchmarks/bench_trainer.py [--episodes 32] [--turns 10] [--repeats 3]
+  python tests/benchmarks/bench_trainer.py [--toy] [--episodes 32] [--turns 10] [--repeats 3]
 
 ``--peer trl``: this trainer and TRL 1.16's ``GRPOTrainer`` on its own path (``environment_factory``) start from one model and do the
 same work, token by token: episodes of equal length, one optimiser step of one loss, fp32, one thread. The ratio is of CPU seconds
@@ -28,16 +28,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import has_torch, leave_out, parser_of, print_ratio
+
+if not has_torch("the trainer"):
+    sys.exit()
+import torch
 from benchmarks.peer.compare import compare, run_part
 from benchmarks.peer.work import WORKS
 from gpu.rows import rows_with_prompt
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs
@@ -47,7 +50,7 @@ from creditflow.train.policy.update import update_policy
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import UpdateConfig, load_settings
 
-GROUP, PROMPT, RESPONSE = 16, 400, 100  # rows of a group, tokens of its prompt, tokens of its longest response
+GROUP, RESPONSE = 16, 100  # rows of a group, tokens of its longest response
 READ, WRITTEN = 36, 4  # tokens of a turn: the observation of a small board, and a short completion
 
 
@@ -92,20 +95,21 @@ def update_seconds(model: Any, rows: list[Row], repeats: int, **options: Any) ->
     )  # fmt: skip
 
 
-def packing_ratios(model: Any, rows: dict[str, list[Row]], repeats: int) -> dict[str, float]:
+def packing_ratios(model: Any, rows: dict[str, list[Row]], repeats: int, prompt: int) -> dict[str, float]:
     """Ratios of CPU seconds of updates, and of tokens computed to tokens of rows.
 
     Args:
         model: the policy.
         rows: "whole" trajectories of equal length, the same by turns ("parts"), and "uneven" ones.
         repeats: measured repetitions.
+        prompt: tokens of a shared prompt.
     """
     rng = np.random.default_rng(0)
     rows = rows | {
         f"prompts {'shared' if shared else 'apart'}": [
             row
             for group in range(2)
-            for row in rows_with_prompt(rng, GROUP, PROMPT, RESPONSE, shared=shared, first=group * GROUP)
+            for row in rows_with_prompt(rng, GROUP, prompt, RESPONSE, shared=shared, first=group * GROUP)
         ]
         for shared in (True, False)
     }
@@ -120,7 +124,7 @@ def packing_ratios(model: Any, rows: dict[str, list[Row]], repeats: int) -> dict
         "packed / padded, per-turn rows": packed["parts"] / padded["parts"],
         "packed / padded, equal lengths, nothing shared": packed["whole"] / padded["whole"],
         "packed / padded, unequal lengths": packed["uneven"] / padded["uneven"],
-        f"packed / padded, groups of {GROUP}, prompts of {PROMPT}": packed["prompts shared"] / padded["prompts shared"],
+        f"packed / padded, groups of {GROUP}, prompts of {prompt}": packed["prompts shared"] / padded["prompts shared"],
         "the same prompt / other prompts of its length, packed": apart,
     }
     for name, one in rows.items():
@@ -148,14 +152,14 @@ def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: b
     return seconds(play, repeats)
 
 
-def quickstart_shares(config: str) -> dict[str, float]:
+def quickstart_shares(config: str, *overrides: str) -> dict[str, float]:
     """A few iterations of the quickstart: the fraction of time for credit and graph, and the sampler mismatch."""
     from creditflow.train.trainer import Trainer
 
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(
-            config, (f"out={folder}/run", "sft.steps=100", "update.iterations=4", "evaluation.panel=",
-                     "evaluation.final_panel=")
+            config, (f"out={folder}/run", "evaluation.panel=",
+                     "evaluation.final_panel=", *overrides)
         )  # fmt: skip
         Trainer(settings).run()
         records = [r for r in read_metrics(Path(folder) / "run" / "metrics.jsonl") if r["kind"] == "iteration"]
@@ -170,7 +174,7 @@ def quickstart_shares(config: str) -> dict[str, float]:
 
 def main() -> int:
     """Measure and print."""
-    parser = CommandParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--episodes", type=int, default=32, help="episodes of an update (default 32)")
     parser.add_argument("--turns", type=int, default=10, help="turns of an episode (default 10)")
     parser.add_argument("--repeats", type=int, default=3, help="measured repetitions (default 3)")
@@ -189,17 +193,29 @@ def main() -> int:
         compare(args.rows, args.repeats, args.out, " ".join(sys.argv))
         return 0
     torch.set_num_threads(1)
+    shorter = ["sft.steps=100", "update.iterations=4"]
+    if args.toy:
+        args.episodes, args.turns, args.repeats = 2, 2, 1
+        shorter = ["sft.steps=2", "sft.episodes=8", "update.iterations=1"]
     sizes = ScratchConfig(hidden=128, layers=3, heads=4, kv_heads=2, intermediate=256, vocabulary=320, positions=4096)
     model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=0)
     whole, parts = episodes(args.episodes, args.turns, equal=True)
     uneven, _ = episodes(args.episodes, args.turns, equal=False)
     figures: dict[str, float] = {
-        **packing_ratios(model, {"whole": whole, "parts": parts, "uneven": uneven}, args.repeats),
+        **packing_ratios(
+            model, {"whole": whole, "parts": parts, "uneven": uneven}, args.repeats, 20 if args.toy else 400
+        ),
         "no cache over turns / cache": rollout_seconds(model, args.episodes, args.turns, args.repeats, keep=False)
         / rollout_seconds(model, args.episodes, args.turns, args.repeats, keep=True),
-        **quickstart_shares(args.config),
+        **quickstart_shares(args.config, *shorter),
     }
     print(json.dumps({name: round(value, 7) for name, value in figures.items()}, indent=1))
+    print_ratio("packed update, unequal lengths", "padded", 1 / figures["packed / padded, unequal lengths"])
+    print_ratio(
+        "one row per trajectory, packed", "one row per turn", figures["per-turn rows / whole trajectories, packed"]
+    )
+    print_ratio("sampling with a cache over turns", "without", figures["no cache over turns / cache"])
+    leave_out("TRL's trainer", "it takes minutes and TRL's environment: --peer trl")
     return 0
 
 

@@ -1,6 +1,6 @@
 """Time to make a viewer page of 2,000 rollouts (20,000 turns), and to open it in headless Chromium.
 
-python tests/benchmarks/bench_viewer.py
+python tests/benchmarks/bench_viewer.py [--toy]
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import leave_out, parser_of
 from helpers.servers.browser import CHROMIUM, Browser, driven
 
 from creditflow.train.viewer.data import render_page, view_data
@@ -52,19 +53,22 @@ def opened(browser: Browser, page: Path) -> float:
 
 def main() -> None:
     """Print the results."""
-    groups = rollouts(20_000)
+    args = parser_of(__doc__).parse_args()
+    groups = rollouts(160, groups=2) if args.toy else rollouts(20_000)
     began = time.perf_counter()
     schemes = {name: credit.make(name) for name in ("grouptd", "grpo", "gigpo", "graphgpo", "rewardflow")}
     page = render_page(view_data(groups, schemes, "benchmark"))
-    print(f"make: {time.perf_counter() - began:.2f} s, {len(page) / 2**20:.1f} MiB, 20,000 turns")
+    print(
+        f"make: {time.perf_counter() - began:.2f} s, {len(page) / 2**20:.1f} MiB, {sum(len(g.turns) for g in groups):,} turns"
+    )
     if CHROMIUM is None:
-        print("open: no Chromium here")
+        leave_out("opening the page", "there is no Chromium here")
         return
     with tempfile.TemporaryDirectory() as folder:
         view = Path(folder, "view.html")
         view.write_text(page, encoding="ascii")
         with driven(Path(folder)) as browser:
-            print(f"open: {min(opened(browser, view) for _ in range(3)):.2f} s")
+            print(f"open: {min(opened(browser, view) for _ in range(1 if args.toy else 3)):.2f} s")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Speed of WikiSearch: BM25 compared with plain Python, environment steps, oracle, generated world, and the HTTP server.
 
-    python tests/benchmarks/bench_wikisearch.py [--passages FILE --questions FILE …] [--seconds 5] [--clients 8]
+    python tests/benchmarks/bench_wikisearch.py [--toy] [--passages FILE --questions FILE …] [--seconds 5] [--clients 8]
 
 Without files the fictional encyclopedia is searched with its own questions. The server part needs the extra [serve];
 the server runs in its own process, and its memory is read from /proc.
@@ -8,7 +8,6 @@ the server runs in its own process, and its memory is read from /proc.
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import math
@@ -23,7 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import leave_out, parser_of, print_ratio
+
 import creditflow
+from creditflow.envs.http import bound
 from creditflow.envs.text.bm25.analyser import analyse
 from creditflow.envs.text.bm25.index import build_index
 from creditflow.envs.wikisearch.question_files import read_questions
@@ -81,9 +84,11 @@ def bench_bm25(documents: Sequence[str], queries: Sequence[str], seconds: float)
     print(f"bm25: {len(documents)} passages, {len(queries)} queries of {words:.1f} terms, top 10")
     print(f"  index  {built:6.2f} s   plain Python {peer_built:6.2f} s   ratio {peer_built / built:.2f}")
     print(f"  search {ours:6.0f} /s  plain Python {theirs:6.0f} /s  ratio {ours / theirs:.2f}")
+    print_ratio("BM25 queries", "BM25 in plain Python", ours / theirs)
+    print_ratio("building the BM25 index", "BM25 in plain Python", peer_built / built)
 
 
-def bench_environment(seconds: float) -> None:
+def bench_environment(seconds: float, articles: int) -> None:
     """Time the construction of the default environment, steps with random actions, and oracle calls."""
     start = time.perf_counter()
     env = creditflow.make("wikisearch").unwrapped
@@ -109,13 +114,13 @@ def bench_environment(seconds: float) -> None:
         calls += 1
     print(f"environment: made in {made:.1f} s; {steps / played:.0f} steps/s ({resets} episodes)")
     print(f"  oracle: ready in {first:.1f} s; a new question in {seconds / calls * 1000:.0f} ms")
-    start, words = time.perf_counter(), 0
-    for number, passage in enumerate(passages(make_world(DEFAULT_SEED, 1_000_000))):
+    start, words, streaming = time.perf_counter(), 0, int(10_000 * seconds)
+    for number, passage in enumerate(passages(make_world(DEFAULT_SEED, articles))):
         words += len(passage.text.split())
-        if number == 50_000:
+        if number == streaming:
             break
-    streamed = 50_000 / (time.perf_counter() - start)
-    print(f"  world of a million: {streamed:.0f} passages/s streamed, {words / 50_000:.0f} words each")
+    streamed = streaming / (time.perf_counter() - start)
+    print(f"  world of {articles:,}: {streamed:.0f} passages/s streamed, {words / streaming:.0f} words each")
 
 
 def resident(pid: int) -> float:
@@ -127,9 +132,10 @@ def resident(pid: int) -> float:
 def bench_server(corpus: str | None, queries: Sequence[str], seconds: float, clients: int) -> None:
     """Throughput and latency of serve search on loopback, and its memory before and after."""
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
-        print("server: skipped, install creditflow[serve]")
+        leave_out("server", "the extra serve is not installed")
         return
-    port = 18_473
+    with bound("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
     code = (
         "import argparse; from creditflow.train.commands.serve import search as s; p = argparse.ArgumentParser(); "
         "s.add_arguments(p); s.run(p.parse_args())"
@@ -193,12 +199,13 @@ def _load(pid: int, port: int, queries: Sequence[str], seconds: float, clients: 
 
 def main() -> None:
     """Run all parts."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
     parser.add_argument("--questions", nargs="*", default=[], help="JSON lines with a 'question' each")
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of each measurement (default 5)")
     parser.add_argument("--clients", type=int, default=8, help="concurrent clients of the server (default 8)")
     args = parser.parse_args()
+    seconds = 0.2 if args.toy else args.seconds
     if args.passages:
         documents = [passage.contents for passage in read_passages(args.passages)]
         queries = [question.text for path in args.questions for question in read_questions(path)]
@@ -206,10 +213,12 @@ def main() -> None:
         from creditflow.envs.wikisearch.world.encyclopedia import load_encyclopedia
 
         documents = [passage.contents for passage in passages(make_world(DEFAULT_SEED, DEFAULT_ARTICLES))]
-        queries = [chosen.question.text for chosen in select_questions(load_encyclopedia(), 200)]
-    bench_bm25(documents, queries, args.seconds)
-    bench_environment(args.seconds)
-    bench_server(args.passages, queries, args.seconds, args.clients)
+        queries = [chosen.question.text for chosen in select_questions(load_encyclopedia(), 10 if args.toy else 200)]
+    if args.toy:
+        documents = documents[:500]
+    bench_bm25(documents, queries, seconds)
+    bench_environment(seconds, 1_000 if args.toy else 1_000_000)
+    bench_server(args.passages, queries, seconds, args.clients)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tasks that ``bench_vectors.py`` measures in separate processes: vectors searched exactly, by lists, and by other libraries."""
+"""The tasks that ``bench_vectors.py`` measures in separate processes: vectors searched exactly and by lists."""
 
 from __future__ import annotations
 
@@ -149,47 +149,3 @@ def lists(folder: str, count: int, codes: str) -> dict[str, Any]:
         found, took = timed(partial(index.best_rows, queries, DEPTH))
         probed.append({"probes": index.probes, **took, "recall_at_10": recall_of(found, golden)})
     return {"vectors": count, "codes": codes, "lists": index.lists, **build, "probed": probed}
-
-
-def library(name: str, folder: str, count: int) -> dict[str, Any]:
-    """One library's graph over the same vectors: build, size, and recall against time."""
-    queries = queries_of()
-    golden, vectors = truth(count, queries), np.concatenate(list(parts_of(count)))
-    path, watch = Path(folder) / "index", PrivateMemory()
-    wall, cpu = time.perf_counter(), time.process_time()
-    search: Callable[[int], Any]
-    if name == "usearch":
-        from usearch.index import Index
-
-        graph: Any = Index(ndim=DIMENSION, metric="ip", dtype="i8", connectivity=16, expansion_add=100)
-        graph.add(np.arange(count), vectors, threads=1)
-        graph.save(str(path))
-        seconds = time.perf_counter() - wall, time.process_time() - cpu
-        graph = Index.restore(str(path), view=True)
-
-        def search(effort: int) -> Any:
-            graph.expansion_search = effort
-            found = graph.search(queries, DEPTH, threads=1)
-            return list(zip(found.keys, found.distances, strict=True))
-    else:
-        import hnswlib
-
-        graph = hnswlib.Index("ip", DIMENSION)
-        graph.init_index(count, M=16, ef_construction=100, random_seed=0)
-        graph.add_items(vectors, num_threads=1)
-        graph.save_index(str(path))
-        seconds = time.perf_counter() - wall, time.process_time() - cpu
-
-        def search(effort: int) -> Any:
-            graph.set_ef(effort)
-            rows, distances = graph.knn_query(queries, DEPTH, num_threads=1)
-            return list(zip(rows, distances, strict=True))
-
-    probed = []
-    for effort in (10, 40, 160):
-        found, took = timed(partial(search, effort))
-        probed.append({"effort": effort, **took, "recall_at_10": recall_of(found, golden)})
-    return {
-        "library": name, "vectors": count, "build_seconds": seconds[0], "build_cpu_seconds": seconds[1],
-        "build_private_mib": watch.stop(), "mib": path.stat().st_size / 2**20, "probed": probed,
-    }  # fmt: skip

@@ -1,0 +1,104 @@
+"""Run every benchmark in a process of its own, and print one table of all ratios. ``make bench`` starts it.
+
+    python tests/benchmarks/run.py [--toy] [--only bench_credit …] [--out runs/bench]
+
+A script that needs torch, OpenEnv, TextWorld's engine or Lucene runs in the environment of that tier if ``.ci/venv`` has made it,
+otherwise here, where it says what it leaves out. ``ratios.md`` in the output folder has the table, and ``SCRIPT.log`` all that a
+script printed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.ratios import LEFT_OUT, RATIO, parser_of
+
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.bench.report.provenance import provenance
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SCRIPTS: Final = sorted(Path(__file__).parent.glob("bench_*.py"))
+TIERS: Final = {  # what a script needs beside the extra dev
+    "bench_alfworld": "alfworld",
+    "bench_exact_policy": "train",
+    "bench_openenv": "openenv",
+    "bench_retrieval": "lucene",
+    "bench_rollout": "train",
+    "bench_trainer": "train",
+}
+
+
+def interpreter(script: Path) -> str:
+    """The interpreter of the tier that a script needs, or this one."""
+    python = ROOT / f".venv-{TIERS.get(script.stem)}" / "bin" / "python"
+    return str(python) if python.exists() else sys.executable
+
+
+def run_script(script: Path, log: Path, *, toy: bool) -> tuple[int, list[list[str]]]:
+    """Run a script, print and keep what it prints; returns its exit status and the fields of its ratios and omissions."""
+    command = [interpreter(script), str(script), *(["--toy"] if toy else [])]
+    lines = []
+    with (
+        log.open("w", encoding="utf-8") as kept,
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            kept.write(line)
+            if line.startswith((f"{RATIO}\t", f"{LEFT_OUT}\t")):
+                lines.append(line.rstrip("\n").split("\t"))
+    return process.returncode, lines
+
+
+def table(lines: dict[str, list[list[str]]], heading: str) -> str:
+    """The page of all ratios, and of what was left out."""
+    ratios = [
+        f"| {script} | {f[2]} | {f[3]} | {f[1]} |" for script, found in lines.items() for f in found if f[0] == RATIO
+    ]
+    missing = [f"- {script}: {f[1]}: {f[2]}" for script, found in lines.items() for f in found if f[0] == LEFT_OUT]
+    rows = ["| script | this package | compared with | times as fast |", "| --- | --- | --- | ---: |", *ratios]
+    return "\n".join([heading, "", *rows, *(["", "Left out:", "", *missing] if missing else []), ""])
+
+
+def main() -> int:
+    """Run the benchmarks; returns 1 if one failed."""
+    parser = parser_of(__doc__)
+    names = [script.stem for script in SCRIPTS]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="scripts to run (default all)")
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "bench", help="folder (default runs/bench)")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    facts, load = provenance([], 0), os.getloadavg()[0]
+    lines: dict[str, list[list[str]]] = {}
+    failed = []
+    for script in SCRIPTS:
+        if script.stem not in args.only:
+            continue
+        print(f"== {script.relative_to(ROOT)}", flush=True)
+        began = time.monotonic()
+        status, lines[script.stem] = run_script(script, args.out / f"{script.stem}.log", toy=args.toy)
+        print(f"   {time.monotonic() - began:.0f} s", flush=True)
+        if status:
+            failed.append(script.stem)
+    heading = (
+        f"Commit {facts['commit']}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load average {load:.1f} at the start"
+        + (", toy size: the numbers mean nothing" if args.toy else "")
+    )
+    page = table(lines, heading)
+    with atomic_writer(args.out / "ratios.md", encoding="utf-8") as out:
+        out.write(page)
+    print(f"\n{page}\n{args.out / 'ratios.md'} has this table.")
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Every benchmark runs at toy size, started as ``make bench`` starts it, and says what it compares and what it leaves out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.ratios import LEFT_OUT, RATIO
+from benchmarks.run import SCRIPTS, TIERS, table
+
+WITHOUT_PEER = {"bench_viewer"}  # measures this package alone
+
+
+def cases() -> list[Any]:
+    """The scripts; those of a tier with its own mark run in its environment, too."""
+    marks = {name: [getattr(pytest.mark, tier)] for name, tier in TIERS.items() if tier != "train"}
+    return [pytest.param(script, marks=marks.get(script.stem, ()), id=script.stem) for script in SCRIPTS]
+
+
+@pytest.mark.parametrize("script", cases())
+def test_a_benchmark_runs_in_this_environment(script: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(script), "--toy"], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
+    )
+    assert not done.returncode, done.stdout + done.stderr
+    fields = [line.split("\t") for line in done.stdout.splitlines() if line.startswith((f"{RATIO}\t", f"{LEFT_OUT}\t"))]
+    assert fields or script.stem in WITHOUT_PEER, "neither a ratio nor what is left out"
+    for kind, first, *others in fields:
+        assert len(others) == {RATIO: 2, LEFT_OUT: 1}[kind]
+        assert kind == LEFT_OUT or float(first) > 0
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is here")
+@pytest.mark.parametrize(
+    "script", [script for script in SCRIPTS if TIERS.get(script.stem) == "train"], ids=lambda s: s.stem
+)
+def test_without_torch_one_line_says_what_is_left_out_and_what_installs_it(script: Path) -> None:
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith(LEFT_OUT)
+    assert ".ci/venv train" in line
+
+
+def test_one_table_has_all_ratios_and_omissions() -> None:
+    page = table({"bench_x": [[RATIO, "2.5", "ours", "theirs"], [LEFT_OUT, "a server", "none here"]]}, "Commit abc")
+    assert "| bench_x | ours | theirs | 2.5 |" in page
+    assert "- bench_x: a server: none here" in page
