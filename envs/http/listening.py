@@ -6,6 +6,7 @@ reverse proxy, which bounds headers and bodies in time.
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 from collections.abc import Callable
@@ -118,6 +119,8 @@ def make_server(app: Any, message_bytes: int = 0) -> uvicorn.Server:
         ws_ping_timeout=PING_SECONDS,
         ws_per_message_deflate=False,  # small messages: it costs more than it saves
     )
+    # a client's broken text is no fault of the server, and a traceback for each could fill the disk as well
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "Invalid UTF-8" not in record.getMessage())
     return uvicorn.Server(config)
 
 

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="?",
         metavar="CONFIG",
-        help="configuration file (.yaml or .toml), or the name of a recipe, such as quickstart; not needed with --resume",
+        help="configuration file (.yaml), or the name of a recipe, such as quickstart; not needed with --resume",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the config (repeatable)"

@@ -1,4 +1,4 @@
-"""Typed settings from YAML, TOML or JSON: frozen dataclasses, strict names, a resolved copy.
+"""Typed settings from YAML or JSON: frozen dataclasses, strict names, a resolved copy.
 
 ``read_dataclass`` turns plain data into a dataclass by its annotations. It reads ``1e-6`` as a number, which YAML 1.1
 parses as a string, and an error about an unknown name gives its full path and the nearest known name.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
@@ -21,10 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 import yaml
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
-from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_SETTINGS, SETTINGS
-from creditflow.envs.reading.plain_data import check_plain
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.reading.yaml_text import parse_yaml
 
@@ -37,21 +34,16 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def load_mapping(path: str | Path) -> dict[str, Any]:
-    """The contents, as a mapping, of a YAML (.yaml, .yml), TOML (.toml) or JSON (.json) file.
+    """The contents, as a mapping, of a YAML (.yaml, .yml) or JSON (.json) file.
 
     Raises:
         DataError: there is no such file, or it is not a mapping in its format.
     """
     path = Path(path)
-    if path.suffix not in (".yaml", ".yml", ".toml", ".json"):
-        raise DataError(f"{path}: a config ends in .yaml, .yml, .toml or .json")
-    text, where = read_text(path, MAX_SETTINGS), str(path)
-    if path.suffix == ".toml":
-        with loading(f"{where}: not TOML"):
-            data: Any = tomllib.loads(text)
-        check_plain(data, SETTINGS, where)
-    else:
-        data = (parse_json if path.suffix == ".json" else parse_yaml)(text, where=where, limits=SETTINGS)
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        raise DataError(f"{path}: a config ends in .yaml, .yml or .json")
+    parse = parse_json if path.suffix == ".json" else parse_yaml
+    data: Any = parse(read_text(path, MAX_SETTINGS), where=str(path), limits=SETTINGS)
     if not isinstance(data, dict):
         raise DataError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
     return data

@@ -1,4 +1,4 @@
-"""Settings: YAML, TOML and JSON files, overrides on the command line."""
+"""Settings: YAML and JSON files, overrides on the command line."""
 
 from __future__ import annotations
 
@@ -99,7 +99,6 @@ SMALL = {
     "model": {"scratch": {"hidden": 64, "layers": 2}}, "credit": {"scheme": "gigpo"}, "update": {"iterations": 3},
     "rollout": {"tasks": 2, "group_size": 4},
 }  # fmt: skip
-TOML = b'out = "x"\nseed = 8\n[env]\nname = "sokoban"\n[model.scratch]\nhidden = 64\n[update]\niterations = 3\n[update.optimizer]\nlr = 1e-3\n'
 OVERRIDES = (b"update.optimizer.lr=1e-6", b"seed=3", b"env.name=sokoban", b"credit.parameters={a: 1}")
 
 
@@ -121,10 +120,6 @@ TARGETS = (
     Target(
         name="configs/json", read=_load("config.json"), seeds=lambda _: [freeze(SMALL)], mutate=mutate_json, cases=120,
         traps=lambda: [b'{"a":' * 100_000, b'{"seed":' + b"9" * 5000 + b"}", b'{"seed":1,"seed":2}'],
-    ),
-    Target(
-        name="configs/toml", read=_load("config.toml"), seeds=lambda _: [TOML], mutate=mutate_bytes, cases=120,
-        traps=lambda: [b"seed = " + b"9" * 5000, b"seed = " + b"[" * 50_000, b"a." * 50_000 + b"b = 1", b"seed = 2026-01-01"],
     ),
     Target(
         name="configs/overrides", read=_override, seeds=lambda _: OVERRIDES, mutate=mutate_bytes, cases=120,
