@@ -34,6 +34,7 @@ from creditflow.wrappers.credit.registry import lookup, make, names
 from creditflow.wrappers.credit.states.gigpo import discounted_returns
 from creditflow.wrappers.credit.states.hgpo import history_groups
 from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.sums import is_sum
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN
@@ -408,6 +409,11 @@ def require_effect(scheme: str, parameters: Iterable[str], effective: Iterable[s
 
 def refusal(scheme: str, potentials: Iterable[str]) -> ConfigError:
     """The error for a name that is no potential: an unknown name, or a scheme and why it has none."""
+    if is_sum(scheme):
+        return ConfigError(
+            f"{scheme} cannot be a potential: it is a sum of credits, and a potential is the value that one scheme gives to a state. "
+            f"Potentials: {', '.join(sorted(potentials))}"
+        )
     if scheme not in names():
         return unknown_name_error("scheme with a potential", scheme, potentials)
     listed = ", ".join(sorted(potentials))

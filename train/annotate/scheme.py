@@ -17,6 +17,7 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.canonical.embedding import CachedEmbedder
 from creditflow.wrappers.canonical.merge import TextSource, compared_texts, merged_group, similar_states
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.sums import schemes_of
 from creditflow.wrappers.records.group import Group
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ def make_scheme(settings: TrainConfig) -> Scheme:
     if by_model:
         parameters["merge"] = "none"
     scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **parameters)
+    if by_model and isinstance(scheme, credit.Sum):
+        raise ConfigError(
+            f"credit.parameters.merge: {encoder} merges the states of one scheme, and {scheme.name} is a sum: use hash"
+        )
     _check_annotations(scheme, settings)
     _check_overlong(scheme, settings)
     return MergedByModel(scheme, str(encoder)) if by_model else scheme
@@ -128,12 +133,13 @@ def _check_annotations(scheme: Scheme, settings: TrainConfig) -> None:
 
 def _check_overlong(scheme: Scheme, settings: TrainConfig) -> None:
     """Raise ConfigError if a penalty is subtracted from rewards that the scheme does not read."""
-    outcome = getattr(scheme, "outcome", "return")
-    if settings.credit.overlong.max_tokens and outcome != "return":
-        raise ConfigError(
-            f"credit.overlong is subtracted from rewards, which scheme {scheme.name!r} does not read with outcome={outcome}; "
-            "use outcome=return"
-        )
+    for each in schemes_of(scheme):
+        outcome = getattr(each, "outcome", "return")
+        if settings.credit.overlong.max_tokens and outcome != "return":
+            raise ConfigError(
+                f"credit.overlong is subtracted from rewards, which scheme {each.name!r} does not read with outcome={outcome}; "
+                "use outcome=return"
+            )
 
 
 def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotator]:

@@ -26,6 +26,7 @@ from creditflow.wrappers.credit.explanation import Explanation, explain
 from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.registry import SCHEMES, describe, load, make, names, register
+from creditflow.wrappers.credit.sums import Sum
 
 if TYPE_CHECKING:  # properties and random groups: only a test of a scheme needs them
     from creditflow.wrappers.credit.check import CheckReport, check_credit
@@ -41,6 +42,7 @@ __all__ = [
     "Finding",
     "Scheme",
     "Semantics",
+    "Sum",
     "TurnColumns",
     "ValueTargets",
     "advantages",

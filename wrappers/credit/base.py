@@ -105,8 +105,8 @@ class Recording:
         self._open.append(statistics)
 
     def close(self, group: Group) -> None:
-        """What was recorded since the last call belongs to a group."""
-        self._of_group[id(group)] = self._open
+        """What was recorded since the last call belongs to a group; a scheme made of others builds several credits of it."""
+        self._of_group.setdefault(id(group), []).extend(self._open)
         self._open = []
 
     def of(self, group: Group) -> list[Statistics]:

@@ -20,6 +20,7 @@ from creditflow.envs.errors import ConfigError, printable, unknown_name_error
 from creditflow.wrappers.credit.base import RECORDER, STEP, Credit, Recording, Scheme, SchemeContractError, Statistics
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.sums import Sum, schemes_of
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Comparison", "Explanation", "SameState", "Scored", "Term", "explain", "scored"]
@@ -199,10 +200,8 @@ class Scored:
         self.offsets = arrays.offsets.tolist()
         starts = arrays.offsets[arrays.trajectory]
         self.turns = list(zip(arrays.trajectory.tolist(), (np.arange(len(starts)) - starts).tolist(), strict=True))
-        if isinstance(scheme, StateScheme):
-            states = scheme.states(group, scheme.leaders(group))
-        else:
-            states = group.states("state")
+        over_states = next((each for each in schemes_of(scheme) if isinstance(each, StateScheme)), None)
+        states = group.states("state") if over_states is None else over_states.states(group, over_states.leaders(group))
         self.state, self.keys = states.state, states.keys
 
     def explanation(self, trajectory: int, turn: int) -> Explanation:
@@ -223,7 +222,7 @@ class Scored:
             comparisons=tuple(self._comparisons(trajectory, at)),
             same_state=tuple(map(self._same_state, np.flatnonzero(self.state == self.state[at]).tolist())),
             numbers=self._numbers(at),
-            parameters={field.name: getattr(self.scheme, field.name) for field in fields(self.scheme)},
+            parameters=_parameters(self.scheme),
         )
 
     def _terms(self, trajectory: int, at: int, advantage: float) -> tuple[Term, ...]:
@@ -286,6 +285,13 @@ class Scored:
             elif array.shape == (len(self.turns),):
                 numbers[name] = float(array[at])
         return numbers
+
+
+def _parameters(scheme: Scheme) -> dict[str, Any]:
+    """The parameters by name, those of a sum by scheme and name."""
+    if isinstance(scheme, Sum):
+        return {f"{each.name}.{name}": value for each in scheme.schemes for name, value in _parameters(each).items()}
+    return {field.name: getattr(scheme, field.name) for field in fields(scheme)}
 
 
 def _index(group: Group, trajectory: int | str) -> int:

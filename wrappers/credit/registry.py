@@ -18,9 +18,10 @@ from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.registry import Registry
 from creditflow.wrappers.credit.base import Scheme, Semantics
+from creditflow.wrappers.credit.sums import Sum, is_sum, parsed_sum
 from creditflow.wrappers.credit.weights import SHARED_OPTIONS, weighted
 
-__all__ = ["SCHEMES", "describe", "known", "load", "lookup", "make", "names", "register"]
+__all__ = ["SCHEMES", "describe", "known", "load", "lookup", "make", "names", "register", "require_known"]
 
 PACKAGE: Final = "creditflow.wrappers.credit"
 S = TypeVar("S", bound=type[Scheme])
@@ -85,6 +86,10 @@ def _check_class(scheme: type[Scheme]) -> None:
     kind = scheme.__qualname__
     if not isinstance(getattr(scheme, "name", None), str) or not scheme.name:
         raise ConfigError(f"{kind}: a scheme needs a class attribute name, the string that make() takes")
+    if is_sum(scheme.name):
+        raise ConfigError(
+            f"{kind}.name is {scheme.name!r}, but + and * are those of sums of schemes: use other characters"
+        )
     parameters = {f.name: f for f in fields(scheme)}
     for name, hint in inspect.get_annotations(scheme).items():
         if name not in parameters and "ClassVar" not in str(hint):
@@ -131,11 +136,22 @@ def lookup(name: str) -> type[Scheme]:
     return SCHEMES.get(name)
 
 
+def require_known(name: str) -> None:
+    """Look up the scheme of this name, or every scheme of a sum.
+
+    Raises:
+        ConfigError: one is unknown, or names code that was not loaded.
+    """
+    for term in [term for _, term in parsed_sum(name)] if is_sum(name) else [name]:
+        lookup(term)
+
+
 def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> Scheme:
     """Make a scheme by name.
 
     Args:
-        name: one of ``names()``.
+        name: one of ``names()``, or a sum of them with weights, such as "0.5*grpo + 0.5*gigpo" (see ``sums.py``), where a
+            parameter goes to every scheme that has it.
         semantics: "paper" (the published formula) or "release" (what the released code computes). Each is a preset of
             parameter values, see ``describe(name)``.
         **parameters: values that override the preset. Every scheme also takes ``centre="group"``, which centres its
@@ -145,6 +161,8 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
     Raises:
         ConfigError: unknown name, semantics, parameter or value. The message suggests the nearest one.
     """
+    if is_sum(name):
+        return _make_sum(name, semantics, parameters)
     scheme = lookup(name)
     preset = scheme.preset(semantics)
     shared = {option: parameters.pop(option) for option in SHARED_OPTIONS if option in {*parameters} - {*preset}}
@@ -155,8 +173,28 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
     return weighted(plain, **shared) if shared else plain
 
 
+def _make_sum(text: str, semantics: Semantics, parameters: dict[str, Any]) -> Scheme:
+    """Make the scheme of a sum. Centring and division are of the sum, and other parameters of the terms that have them."""
+    shared = {option: parameters.pop(option) for option in SHARED_OPTIONS if option in parameters}
+    terms = parsed_sum(text)
+    known_by = {name: lookup(name).preset(semantics) for _, name in terms}
+    for parameter in parameters:
+        if not any(parameter in preset for preset in known_by.values()):
+            every = dict.fromkeys(option for preset in known_by.values() for option in preset)
+            raise unknown_name_error(f"parameter of any scheme in {text!r}", parameter, (*every, *SHARED_OPTIONS))
+    made = [
+        (weight, make(name, semantics=semantics, **{p: v for p, v in parameters.items() if p in known_by[name]}))
+        for weight, name in terms
+    ]
+    return weighted(Sum(made), **shared)
+
+
 def describe(name: str) -> str:
-    """Describe a scheme: its formula, its source, and its parameters under each semantics."""
+    """Describe a scheme: its formula, its source, and its parameters under each semantics; of a sum every scheme in turn."""
+    if is_sum(name):
+        return "\n\n".join(
+            [f"{make(name).name}: the weighted sum of", *(describe(term) for _, term in parsed_sum(name))]
+        )
     scheme = lookup(name)
     hints = get_type_hints(scheme)
     presets = {semantics: scheme.preset(semantics) for semantics in scheme.presets}

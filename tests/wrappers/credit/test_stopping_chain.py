@@ -47,7 +47,7 @@ def score(continued: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def true_gradient(pay: str) -> float:
     returns = [float(continued if pay == "wages" else continued == HORIZON) for continued in range(HORIZON + 1)]
-    return sum(chance(n) * score(n).sum() * returns[n] for n in range(HORIZON + 1))
+    return float(sum(chance(n) * score(n).sum() * returns[n] for n in range(HORIZON + 1)))
 
 
 def share(name: str, pay: str, **options: Any) -> float:
@@ -59,7 +59,7 @@ def share(name: str, pay: str, **options: Any) -> float:
         weight = orders * math.prod(map(chance, lengths))
         played = Group(tuple(rollout(n, pay, f"r{i}") for i, n in enumerate(lengths)))
         parts = [a @ score(n) for a, n in zip(scheme.assign(played).advantages, lengths, strict=True)]
-        expected, total = expected + weight * np.mean(parts), total + weight
+        expected, total = expected + weight * float(np.mean(parts)), total + weight
     assert total == pytest.approx(1.0)
     return float(expected / true_gradient(pay))
 

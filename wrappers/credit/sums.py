@@ -1,0 +1,197 @@
+"""Sums of schemes: ``make("0.5*grpo + 0.5*gigpo")``, or ``Sum`` of schemes with parameters of their own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from numbers import Real
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.wrappers.credit.base import Credit, CreditError, Scheme
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["Sum", "is_sum", "parsed_sum", "schemes_of"]
+
+PLUS: Final = re.compile(r"(?<!\d[eE])(?<!\.[eE])\+")  # not that of 1e+3
+# what a sum has if all of its terms have it; telescoping and what compares one scheme's own terms is left out
+LINEAR: Final = frozenset(
+    {
+        *("all_fail_zero", "batch_permutation", "branches", "homogeneous", "one_member_zero", "permutation", "scale"),
+        *("shift", "stopping_time", "ties_zero"),
+    }
+)
+
+
+def is_sum(name: str) -> bool:
+    """Whether a name of a scheme is a sum, or a scheme with a weight."""
+    return "+" in name or "*" in name
+
+
+def parsed_sum(text: str) -> list[tuple[float, str]]:
+    """Weight and scheme's name of each term.
+
+    >>> parsed_sum("0.5*grpo + 2*gigpo + rloo")
+    [(0.5, 'grpo'), (2.0, 'gigpo'), (1.0, 'rloo')]
+
+    Raises:
+        ConfigError: a term is missing, is not WEIGHT*SCHEME or SCHEME, has no finite weight, or names a scheme a second time.
+    """
+    terms = list[tuple[float, str]]()
+    for number, part in enumerate(PLUS.split(text), start=1):
+        *weights, name = (piece.strip() for piece in part.split("*"))
+        where = f"sum of schemes {short_repr(text)}, term {number}"
+        if not part.strip():
+            raise ConfigError(
+                f"{where}: expected WEIGHT*SCHEME or SCHEME, got nothing. Write one plus sign between two terms"
+            )
+        if len(weights) > 1 or not name or not all(weights):
+            raise ConfigError(
+                f"{where}: expected WEIGHT*SCHEME or SCHEME, such as 0.5*grpo, got {short_repr(part.strip())}"
+            )
+        if name in [other for _, other in terms]:
+            raise ConfigError(f"{where}: {name} is named a second time. Add its weights to one")
+        try:
+            weight = float(weights[0]) if weights else 1.0
+        except ValueError:
+            raise ConfigError(f"{where}: expected a number before *, got {short_repr(weights[0])}") from None
+        terms.append((weight, name))
+    return terms
+
+
+@dataclass(frozen=True)
+class Sum(Scheme):
+    """A_t = Σ_k w_k A_t^k: the credit of a turn is the weighted sum of what several schemes give it.
+
+    A turn that a scheme leaves out of the loss gets nothing from it, and is in the loss if any scheme has it there. The loss is
+    averaged as all schemes say, or over all tokens where they differ. ``outcome_advantages`` are 0: each scheme is a step term
+    of its own, so that an explanation shows every summand.
+
+    >>> from creditflow.wrappers import credit
+    >>> credit.Sum([(0.5, credit.make("grpo")), (0.5, credit.make("gigpo", discount=0.9))]).name
+    '0.5*grpo + 0.5*gigpo'
+
+    Args:
+        terms: pairs of a finite weight and a scheme that gives numbers to turns.
+
+    Raises:
+        ConfigError: no terms, a weight that is no finite number, or a scheme that credits tokens.
+    """
+
+    terms: Sequence[tuple[float, Scheme]]
+
+    name = "sum"  # of the class; an instance has that of its terms
+    verification = "the sum of its terms, which are checked on their own"
+    limitations = "Schemes of different scale have different weight, whatever their factors are."
+
+    def __post_init__(self) -> None:
+        """Check the terms, and take over what they need."""
+        terms = tuple(self.terms)
+        if not terms:
+            raise ConfigError("a sum of schemes needs at least one term, such as (0.5, make('grpo'))")
+        for term in terms:
+            _check_term(term)
+        of_instance = {
+            "terms": terms,
+            "name": " + ".join(_label(weight, scheme.name) for weight, scheme in terms),
+            "source": "; ".join(f"{scheme.name}: {scheme.source}" for _, scheme in terms),
+            "task_fields": tuple(dict.fromkeys(name for _, scheme in terms for name in scheme.task_fields)),
+            "texts": tuple(dict.fromkeys(name for _, scheme in terms for name in scheme.texts)),
+        }
+        for name, value in of_instance.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def schemes(self) -> tuple[Scheme, ...]:
+        """The schemes of the terms."""
+        return tuple(scheme for _, scheme in self.terms)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Annotations of turns that any term reads."""
+        return tuple(dict.fromkeys(name for scheme in self.schemes for name in scheme.needs))
+
+    @property
+    def search_fields(self) -> tuple[str, ...]:
+        """Fields of search turns that any term reads."""
+        return tuple(dict.fromkeys(name for scheme in self.schemes for name in scheme.search_fields))
+
+    @property
+    def couples_groups(self) -> bool:
+        """Whether any term couples the groups of a batch."""
+        return any(scheme.couples_groups for scheme in self.schemes)
+
+    @property
+    def checked_properties(self) -> frozenset[str]:
+        """Properties that all terms have, and that sums keep."""
+        return LINEAR.intersection(*(scheme.checked_properties for scheme in self.schemes))
+
+    def undefined_on(self, group: Group) -> str:
+        """Return why a term cannot score a group, or "" if all can."""
+        reasons = {scheme.name: scheme.undefined_on(group) for scheme in self.schemes}
+        return next((f"its term {name}: {reason}" for name, reason in reasons.items() if reason), "")
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        return self._added(group, [scheme.assign(group) for scheme in self.schemes])
+
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
+        """Score many groups, each term together where it couples them."""
+        by_term = [scheme.assign_batch(groups) for scheme in self.schemes]
+        return [self._added(group, [credits_[i] for credits_ in by_term]) for i, group in enumerate(groups)]
+
+    def _added(self, group: Group, credits_: Sequence[Credit]) -> Credit:
+        if any(credit.token_advantages is not None for credit in credits_):
+            raise CreditError(f"scheme {self.name!r}: a term credits tokens, and a sum adds numbers of turns")
+        targets = [credit.value_targets for credit in credits_ if credit.value_targets is not None]
+        if len(targets) > 1:
+            raise CreditError(
+                f"scheme {self.name!r}: {len(targets)} terms train the critic; a sum may have one of these"
+            )
+        steps, rewards = dict[str, np.ndarray](), []
+        for number, ((weight, scheme), credit) in enumerate(zip(self.terms, credits_, strict=True), start=1):
+            label = _label(weight, scheme.name)
+            label = f"{label} (term {number})" if label in steps else label
+            with np.errstate(over="ignore"):
+                steps[label] = weight * np.where(credit.flat_loss_mask, credit.flat_advantages, 0.0)
+                rewards.append(weight * credit.flat_step_rewards)
+        averages = {credit.aggregation for credit in credits_}
+        with np.errstate(over="ignore", invalid="ignore"):  # ``of`` rejects numbers that are not finite
+            return Credit.of(
+                group,
+                outcome=np.zeros(len(group)),
+                step=steps,
+                rewards=reduce(np.add, rewards),
+                loss_mask=reduce(np.logical_or, [credit.flat_loss_mask for credit in credits_]),
+                aggregation=averages.pop() if len(averages) == 1 else "token_mean",
+                value_targets=targets[0] if targets else None,
+            )
+
+
+def schemes_of(scheme: Scheme) -> tuple[Scheme, ...]:
+    """The schemes of a sum, or the scheme itself."""
+    return scheme.schemes if isinstance(scheme, Sum) else (scheme,)
+
+
+def _check_term(term: Any) -> None:
+    """Raise ConfigError unless a term is a finite weight and a scheme that gives numbers to turns."""
+    if not isinstance(term, tuple) or len(term) != 2 or not isinstance(term[1], Scheme):
+        raise ConfigError(
+            f"a term of a sum must be (weight, scheme), such as (0.5, make('grpo')), got {short_repr(term)}"
+        )
+    weight, scheme = term
+    if isinstance(weight, bool) or not isinstance(weight, Real) or not math.isfinite(weight):
+        raise ConfigError(f"the weight of {scheme.name} in a sum must be a finite number, got {short_repr(weight)}")
+    if scheme.requires_tokens:
+        raise ConfigError(f"{scheme.name} credits tokens, and a sum adds numbers of turns: use it alone")
+
+
+def _label(weight: float, name: str) -> str:
+    """``0.5*grpo``; a weight of 1 is not written, and a sum within a sum stands in parentheses."""
+    factor = repr(float(weight)).removesuffix(".0")
+    return name if factor == "1" else f"{factor}*{f'({name})' if is_sum(name) else name}"
