@@ -42,7 +42,13 @@ def transcript_of(group: Group, index: int) -> Transcript:
         for turn, after in zip(turns, next_observations, strict=True)
     ]
     first = turns[0].observation if turns else ""
-    return Transcript("".join(exchanges), tuple(golden), str(task.get("text", "")), f"{_EXAMPLE}\n{first}")
+    return Transcript(
+        "".join(exchanges),
+        tuple(golden),
+        str(task.get("text", "")),
+        f"{_EXAMPLE}\n{first}",
+        turns=tuple((turn.response or turn.action, turn.thought) for turn in turns),
+    )
 
 
 def with_reward_values(group: Group, rewards: Mapping[str, Reward]) -> Group:

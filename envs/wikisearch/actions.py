@@ -1,13 +1,25 @@
-"""Tool calls: the call in an agent's text, parsed as each dialect writes it."""
+"""An agent's turn: the grammar of a well-formed one, and the call that each dialect plays.
+
+    turn := <think> thought </think> call        call := <TAG> body </TAG>, TAG of ``CALLS``
+
+with white space around both and nothing else: no text between or after them, no prose outside the tags, no second or unclosed
+<think>, no tag of the protocol in the thought or the body (such as a result that the model wrote itself), a thought that is not
+blank and a body that is a call. Formats are checked, thoughts read and transcripts graded by this grammar. The parsers of
+dialects are more lenient: they also play a call that stands in other text, as the released environments do. Of a well-formed
+turn they play its one call.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-__all__ = ["Call", "Parse", "Tool", "parse_plain", "parse_tags", "parse_tool_call", "truncate_turn"]
+__all__ = [
+    "JSON_CALLS", "TEXT_CALLS", "Call", "Parse", "Tool", "is_tagged", "parse_plain", "parse_tags", "parse_tool_call",
+    "tagged_thought", "thought_before", "truncate_turn", "turn_fault",
+]  # fmt: skip
 
 Tool = Literal["search", "visit", "answer"]
 
@@ -28,11 +40,86 @@ class Parse(NamedTuple):
     thought: str = ""
 
 
-_TAG_CALL: Final = re.compile(r"<(search|answer|access)>(.*?)</\1>", re.DOTALL)
+TEXT_CALLS: Final = ("search", "access", "answer")  # tags of the dialects of Search-R1 and PiCA
+JSON_CALLS: Final = ("tool_call", "answer")  # those of the dialects with JSON calls
+CALLS: Final = "search|access|answer|tool_call"
+_RESULTS: Final = "tool_response|information|warning|observation"
+_TAG: Final = re.compile(rf"(</?(?:think|{CALLS}|{_RESULTS})>)")
+_CALL_TAGS: Final = tuple(f"<{name}>" for name in CALLS.split("|"))
+_THOUGHT: Final = re.compile(r"<think>(.*?)</think>", re.DOTALL)
+# an unclosed block extends to the end of the text: it may be a truncated call
+_BLOCK: Final = re.compile(rf"<({CALLS}|{_RESULTS})>.*?(?:</\1>|\Z)", re.DOTALL)
 _THINK: Final = re.compile(r"</?think>")
-_THOUGHTS: Final = re.compile(r"<think>.*?</think>", re.DOTALL)
+_TEXT_CALL: Final = re.compile(r"<(search|answer|access)>(.*?)</\1>", re.DOTALL)
 _TOOL_CALL: Final = re.compile(r"<(tool_call|answer)>(.*?)</\1>", re.DOTALL)
 _LINE: Final = re.compile(r"^[ \t]*(search|visit|answer)[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+
+
+def is_tagged(response: str) -> bool:
+    """Whether a response has a tag of the protocol; dialects of plain lines have none."""
+    return _TAG.search(response) is not None
+
+
+def turn_fault(response: str, thought: str = "", calls: Collection[str] = (*TEXT_CALLS, *JSON_CALLS)) -> str:
+    """Why a tagged response is not a well-formed turn; "" if it is.
+
+    >>> turn_fault("<think>Nolan?</think> <search>Nolan</search>")
+    ''
+    >>> turn_fault("Nolan? <search>Nolan</search>")
+    'it must be <think>…</think>, then one call, and nothing else'
+
+    Args:
+        response: what the model wrote.
+        thought: the thought that a server keeps apart from the response, which then has no <think> of its own.
+        calls: tags of the calls that count.
+    """
+    parts = _parts(response)
+    if parts is None:
+        return "it must be <think>…</think>, then one call, and nothing else"
+    inside, tag, body = parts
+    if not (thought if inside is None else inside).strip():
+        return "it has no thought"
+    if tag not in calls:
+        return f"<{tag}> is no call here: the calls are {', '.join(f'<{name}>' for name in calls)}"
+    call, reason = _read_call(tag, body)
+    if call is None:
+        return reason
+    return "" if call.items and all(item.strip() for item in call.items) else f"an empty {call.tool}"
+
+
+def _parts(response: str) -> tuple[str | None, str, str] | None:
+    """Thought (None without tags), tag and body of the call, if the tags of the response are those of one turn and nothing is around them."""
+    pieces = _TAG.split(response)
+    texts, tags = pieces[::2], pieces[1::2]
+    inside = None
+    outside, body = [texts[0], texts[-1]], texts[-2] if len(tags) > 1 else ""
+    if tags[:2] == ["<think>", "</think>"]:
+        inside, tags = texts[1], tags[2:]
+        outside.append(texts[2])
+    if len(tags) != 2 or tags[0] not in _CALL_TAGS or tags[1] != f"</{tags[0][1:]}" or "".join(outside).strip():
+        return None
+    return inside, tags[0][1:-1], body
+
+
+def tagged_thought(response: str, thought: str = "") -> str:
+    """The text between <think> and </think>, without calls and results written in it; of no tags what was kept apart.
+
+    >>> tagged_thought("<think>Nolan <search>London</search></think> prose <search>Nolan</search> Inception")
+    'Nolan  '
+
+    Args:
+        response: what the model wrote, tagged.
+        thought: see ``turn_fault``; it counts where the response is a bare call.
+    """
+    if "<think>" in response:
+        return "\n".join(_BLOCK.sub(" ", inside) for inside in _THOUGHT.findall(response))
+    parts = _parts(response)
+    return thought if parts and parts[0] is None else ""
+
+
+def thought_before(text: str) -> str:
+    """The thought in the text before a call: what is between thinking tags or, of a model that writes none, all of it."""
+    return (tagged_thought(text) if "<think>" in text else _THINK.sub(" ", _BLOCK.sub(" ", text))).strip()
 
 
 def truncate_turn(text: str) -> str:
@@ -53,35 +140,39 @@ def parse_plain(text: str) -> Parse:
         return Parse(None, f"one call a turn: found {len(lines)} lines that begin with search:, visit: or answer:")
     tool, rest = _tool(lines[0].group(1).lower()), lines[0].group(2)
     items = (rest,) if tool == "answer" else tuple(rest.split("|"))
-    return Parse(Call(tool, items), "", (text[: lines[0].start()] + text[lines[0].end() :]).strip())
+    return Parse(Call(tool, items), "", text[: lines[0].start()].strip())
 
 
 def parse_tags(text: str) -> Parse:
     """The first ``<search>``, ``<answer>`` or ``<access>`` block, stripped; what comes later is ignored, as in Search-R1."""
-    block = _TAG_CALL.search(text)
+    block = _TEXT_CALL.search(text)
     if block is None:
         return Parse(None, "no call found: put a query between <search> and </search>, or an answer between <answer> "
                      "and </answer>")  # fmt: skip
-    tool = "visit" if block.group(1) == "access" else _tool(block.group(1))
-    return Parse(Call(tool, (block.group(2).strip(),)), "", _THINK.sub(" ", text[: block.start()]).strip())
+    call, reason = _read_call(block.group(1), block.group(2))
+    return Parse(call, reason, thought_before(text[: block.start()]) if call else "")
 
 
 def parse_tool_call(text: str) -> Parse:
     """``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` or ``<answer>…</answer>``, exactly one of them."""
-    bare = _THOUGHTS.sub(" ", text)
-    blocks = list(_TOOL_CALL.finditer(bare))
+    outside = _THOUGHT.sub(lambda match: " " * len(match[0]), text)  # of the same length, so that positions agree
+    blocks = list(_TOOL_CALL.finditer(outside))
     if len(blocks) != 1:
         return Parse(None, f"expected exactly one <tool_call> or <answer> block, found {len(blocks)}")
-    thought = _THINK.sub(" ", _TOOL_CALL.sub(" ", text)).strip()
-    kind, body = blocks[0].group(1), blocks[0].group(2)
-    if kind == "answer":
-        return Parse(Call("answer", (body,)), "", thought)
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        return Parse(None, f"the tool call must be JSON such as {_EXAMPLE}: {str(error)[:80]}")
-    call, reason = _json_call(data)
-    return Parse(call, reason, thought if call else "")
+    call, reason = _read_call(blocks[0].group(1), blocks[0].group(2))
+    return Parse(call, reason, thought_before(text[: blocks[0].start()]) if call else "")
+
+
+def _read_call(tag: str, body: str) -> tuple[Call | None, str]:
+    """The call that a block is, or None and why it is none."""
+    if tag == "tool_call":
+        try:
+            data = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            return None, f"the tool call must be JSON such as {_EXAMPLE}: {str(error)[:80]}"
+        return _json_call(data)
+    tool = "visit" if tag == "access" else _tool(tag)
+    return Call(tool, (body.strip(),)), ""
 
 
 _EXAMPLE: Final = '{"name": "search", "arguments": {"query": ["…"]}}'

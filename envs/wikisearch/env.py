@@ -7,7 +7,7 @@ The keys of ``info`` in addition to those that all environments have:
 ``doc_ids``         ids of the passages that the step returned
 ``entities``        nodes of the question's evidence graph that these passages mention
 ``message``         what a transcript appends: the tool result or the rejection, in the dialect's format
-``thought``         the action's text outside its call; with tags, the text before it
+``thought``         the thought in the action: between thinking tags; without any, the text before the call
 ``answer``          the answer given, "" before
 ``answer_em``       its exact match; also ``answer_f1``, ``answer_sub_em``
 ``evidence``        pieces of golden evidence seen, of ``evidence_total``
@@ -331,7 +331,7 @@ class StepRecord:
     """What one step read and returned.
 
     Attributes:
-        thought: the action's text outside its call; with tags, the text before it.
+        thought: the thought in the action: between thinking tags; without any, the text before the call.
         message: the tool result or the rejection, in the dialect's format.
         queries: the queries of a search.
         passages: what the step returned, each once.

@@ -1,7 +1,7 @@
 """The entities mentioned in the thoughts and observations of a trajectory, turn by turn.
 
-A *thought* is the text of a response outside calls and answers. Many models write no thinking tags, so the kind "wide"
-takes the full response and removes calls, answers and tool results.
+A *thought* is the text between thinking tags, as the grammar of a turn has it (``envs/wikisearch/actions.py``). For models
+that write no thinking tags, the kind "wide" takes the full response and removes calls, answers and tool results.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from creditflow.envs.text.entity_matching import MatchRule
+from creditflow.envs.wikisearch.actions import is_tagged, tagged_thought
 from creditflow.envs.wikisearch.protocol.dialects import quoted_query
-from creditflow.envs.wikisearch.protocol.turn_format import is_tagged, tagged_thought
 from creditflow.envs.wikisearch.render import escape_protocol_tags, one_line
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.records.trajectory import Turn
@@ -36,10 +36,12 @@ def _outside_calls(text: str) -> str:
     return _CALL_LINE.sub(" ", text) if ":" in text else text
 
 
-def thought_text(thought: str, response: str, action: str, kind: Thoughts = "wide") -> str:
-    """Return the text of a turn outside calls and answers.
+def thought_text(thought: str, response: str, action: str, kind: Thoughts = "tags") -> str:
+    """Return the thought of a turn.
 
-    >>> thought_text("", "It was Nolan. <search>Nolan birthplace</search>", "Nolan birthplace").strip()
+    >>> thought_text("", "<think>It was Nolan.</think> <search>Nolan birthplace</search> London", "Nolan birthplace")
+    'It was Nolan.'
+    >>> thought_text("", "It was Nolan. <search>Nolan birthplace</search>", "Nolan birthplace", "wide").strip()
     'It was Nolan.'
 
     Args:
@@ -95,7 +97,7 @@ class EntityReader:
         *,
         rule: MatchRule = "normalized",
         aliases: bool = True,
-        thoughts: Thoughts = "wide",
+        thoughts: Thoughts = "tags",
         observations: Observations = "text",
     ) -> None:
         self.graph, self.thoughts, self.observations = graph, thoughts, observations

@@ -17,13 +17,13 @@ Format checks read a transcript, all text after the prompt: the model's and the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.wikisearch.actions import turn_fault
 from creditflow.envs.wikisearch.grading.scoring import METRICS, Judge, set_f1, sub_match, token_f1
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
 _ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _INFORMATION: Final = re.compile(r"<information>(.*?)</information>", re.DOTALL)
 _ANSWER_LAST: Final = re.compile(r"<answer>((?:(?!</answer>).)*)</answer>\s*\Z", re.DOTALL)
+_RESULT: Final = re.compile(r"<tool_response>.*?</tool_response>", re.DOTALL)
 _ASSISTANT: Final = re.compile(r"<\|im_start\|>assistant\s*")
 
 
@@ -61,6 +62,7 @@ class Transcript(NamedTuple):
         question: its text, for judges.
         prompt: the text before the response.
         marked: whether the chat template's assistant marker was found, which Search-R1's checker requires.
+        turns: what the model wrote in each turn, and the thought that a server kept apart from it; () if unknown.
     """
 
     response: str
@@ -68,6 +70,7 @@ class Transcript(NamedTuple):
     question: str = ""
     prompt: str = ""
     marked: bool = True
+    turns: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of_sequence(cls, sequence: str, golden: Sequence[str], question: str = "") -> Transcript:
@@ -104,73 +107,59 @@ def retrieved_answer(transcript: Transcript) -> bool:
 
 
 # -- formats ------------------------------------------------------------------------------------------------------------
-def _transitions(tool: str, result: str) -> dict[str, dict[str, str]]:
-    """State -> {tag: next state}; text other than white space is allowed only inside a block."""
-    return {
-        "start": {"<think>": "in_think"},
-        "in_think": {"</think>": "after_think"},
-        "after_think": {f"<{tool}>": f"in_{tool}", "<answer>": "in_answer"},
-        f"in_{tool}": {f"</{tool}>": f"after_{tool}"},
-        f"after_{tool}": {f"<{result}>": f"in_{result}"},
-        f"in_{result}": {f"</{result}>": result},
-        result: {"<think>": "in_think"},
-        "in_answer": {"</answer>": "end"},
-        "end": {},
-    }
-
-
-class _Blocks:
-    """(think tool result)* think answer, and nothing between; ``check_call`` returns what is wrong with a tool block's text."""
-
-    def __init__(self, tool: str, result: str, check_call: Callable[[str], str] | None = None) -> None:
-        self._tags = ("think", tool, result, "answer")
-        self._transitions, self._check_call, self._in_call = _transitions(tool, result), check_call, f"in_{tool}"
-        self._tag = re.compile(rf"(</?(?:{'|'.join(self._tags)})>)")
-
-    def __call__(self, transcript: Transcript) -> FormatCheck:
-        content = transcript.response
-        for tag in self._tags:
-            opened, closed = content.count(f"<{tag}>"), content.count(f"</{tag}>")
-            if opened != closed:
-                return FormatCheck(False, f"Mismatch in {tag} tags: {opened} opening vs {closed} closing tags")
-        state = "start"
-        for piece in self._tag.split(content):
-            if not piece.strip():
-                continue
-            if self._tag.fullmatch(piece):
-                if piece not in self._transitions[state]:
-                    return FormatCheck(False, f"Unexpected tag {piece} in state {state}")
-                state = self._transitions[state][piece]
-            elif state == "end":
-                return FormatCheck(False, "Unexpected content in state end")
-            elif not state.startswith("in_"):
-                return FormatCheck(False, f"Unexpected content '{piece.strip()}' between tags (state: {state})")
-            elif self._check_call is not None and state == self._in_call and (wrong := self._check_call(piece)):
-                return FormatCheck(False, wrong)
-        if state != "end":
-            return FormatCheck(False, f"Incomplete sequence, ended in state {state}")
-        return FormatCheck(True, "Valid sequence format")
-
-
-_searches: Final = _Blocks("search", "information")
+# Search-R1's checker: state -> {tag: next state}; text other than white space is allowed only inside a block
+_TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "start": {"<think>": "in_think"},
+    "in_think": {"</think>": "after_think"},
+    "after_think": {"<search>": "in_search", "<answer>": "in_answer"},
+    "in_search": {"</search>": "after_search"},
+    "after_search": {"<information>": "in_information"},
+    "in_information": {"</information>": "information"},
+    "information": {"<think>": "in_think"},
+    "in_answer": {"</answer>": "end"},
+    "end": {},
+}
+_CHECKED_TAGS: Final = ("think", "search", "information", "answer")
+_CHECKED: Final = re.compile(rf"(</?(?:{'|'.join(_CHECKED_TAGS)})>)")
 
 
 def _search_r1(transcript: Transcript) -> FormatCheck:
-    """Search-R1's format: (think search information)* think answer."""
-    return _searches(transcript) if transcript.marked else FormatCheck(False, "Missing assistant marker")
+    """Search-R1's format, with the reasons of its checker: (think search information)* think answer, and nothing between."""
+    if not transcript.marked:
+        return FormatCheck(False, "Missing assistant marker")
+    content = transcript.response
+    for tag in _CHECKED_TAGS:
+        opened, closed = content.count(f"<{tag}>"), content.count(f"</{tag}>")
+        if opened != closed:
+            return FormatCheck(False, f"Mismatch in {tag} tags: {opened} opening vs {closed} closing tags")
+    state = "start"
+    for piece in _CHECKED.split(content):
+        if not piece.strip():
+            continue
+        if _CHECKED.fullmatch(piece):
+            if piece not in _TRANSITIONS[state]:
+                return FormatCheck(False, f"Unexpected tag {piece} in state {state}")
+            state = _TRANSITIONS[state][piece]
+        elif state == "end":
+            return FormatCheck(False, "Unexpected content in state end")
+        elif not state.startswith("in_"):
+            return FormatCheck(False, f"Unexpected content '{piece.strip()}' between tags (state: {state})")
+    if state != "end":
+        return FormatCheck(False, f"Incomplete sequence, ended in state {state}")
+    return FormatCheck(True, "Valid sequence format")
 
 
-def _tool_call(text: str) -> str:
-    try:
-        call: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return "A tool call that is not JSON"
-    if not isinstance(call, dict) or set(call) != {"name", "arguments"}:
-        return "A tool call without name and arguments"
-    return ""
+def _egrpo(transcript: Transcript) -> FormatCheck:
+    """E-GRPO's format (app. A): every turn is well formed (``turn_fault``), the last one answers and the others call a tool.
 
-
-_calls: Final = _Blocks("tool_call", "tool_response", _tool_call)
+    Where the turns are not known, they are what stands outside of results.
+    """
+    turns = transcript.turns or [(text, "") for text in _RESULT.split(transcript.response)]
+    for i, (text, thought) in enumerate(turns):
+        calls = ("answer",) if i == len(turns) - 1 else ("tool_call",)
+        if fault := turn_fault(text, thought, calls):
+            return FormatCheck(False, f"Turn {i}: {fault}")
+    return FormatCheck(True, "Every turn is a thought and a call, the last one an answer")
 
 
 def _answer_last(transcript: Transcript) -> FormatCheck:
@@ -182,7 +171,7 @@ def _answer_last(transcript: Transcript) -> FormatCheck:
 
 FORMAT_RULES: Final[Mapping[str, Callable[[Transcript], FormatCheck]]] = {
     "search_r1": _search_r1,
-    "egrpo": _calls,  # (think tool_call tool_response)* think answer, the call a JSON object of name and arguments
+    "egrpo": _egrpo,
     "answer_last": _answer_last,
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from creditflow.envs.wikisearch.actions import Call, parse_tags
+from creditflow.envs.wikisearch.actions import Call, parse_tags, thought_before
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS
 
 __all__ = ["Exchange", "QuotedPassage", "read_passages", "read_transcript"]
@@ -38,7 +38,7 @@ class Exchange(NamedTuple):
         text: the completion, tags included.
         call: its tool call; None if it could not be parsed.
         reason: why it could not be parsed.
-        thought: all text of the model outside its call, without think tags.
+        thought: what is between thinking tags; without any, the text before the call.
         observation: the environment's reply, tags included; "" after an answer, or where the transcript ends.
         information: the text between the information tags; None without them.
     """
@@ -154,8 +154,7 @@ def _read(text: str) -> Exchange:
 
 
 def _without_call(text: str, observation: str) -> Exchange:
-    thought = re.sub(r"</?think>", " ", text).strip()
-    return Exchange(text.strip(), None, "no complete search or answer block", thought, observation)
+    return Exchange(text.strip(), None, "no complete search or answer block", thought_before(text), observation)
 
 
 def read_passages(information: str) -> list[QuotedPassage]:

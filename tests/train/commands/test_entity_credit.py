@@ -54,7 +54,7 @@ def test_rollouts_of_wikisearch_get_entity_credit_where_the_answer_is_wrong(log:
     lines = scored(log, tmp_path / "a.jsonl", "--scheme", "egrpo", "--set", "scope=trajectory")
     plain = scored(log, tmp_path / "b.jsonl", "--scheme", "egrpo", "--set", "match_weight=0.0")
     assert [line["outcome_advantage"] for line in lines] != [line["outcome_advantage"] for line in plain]
-    assert {line["aggregation"] for line in lines} == {"token_mean"}
+    assert {line["aggregation"] for line in lines} == {"group_token_mean"}
 
 
 @pytest.mark.parametrize("scheme", ["gdcr", "sapo", "egrpo"])

@@ -13,7 +13,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
-from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader, Thoughts
+from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Turn
@@ -78,7 +78,6 @@ class EGRPO(EntityScheme):
 
     match_weight: float = 0.3
     rule: MatchRule = "exact_substring"
-    thoughts: Thoughts = "tags"
     scope: Literal["thoughts", "trajectory"] = "thoughts"
     aliases: bool = False
     entities: Literal["construction", "graph"] = "construction"

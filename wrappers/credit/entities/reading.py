@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.entity_matching import MatchRule
-from creditflow.envs.wikisearch.protocol.turn_format import is_tagged, well_formed
+from creditflow.envs.wikisearch.actions import is_tagged, turn_fault
 from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import StdKind
@@ -32,11 +32,11 @@ class EntityScheme(OutcomeScheme):
         outcome: outcome of a trajectory. A trajectory with a format error always scores 0.
         format_errors: which trajectories have a format error. "ending" means those that ended by one. "any_turn" adds
             those with any turn that could not be parsed, has no thought, or is tagged and not in the grammar of a turn
-            (``turn_format``), as in E-GRPO's appendix A and SAPO.
+            (``envs/wikisearch/actions.py``), as in E-GRPO's appendix A and SAPO.
         rule: when a text mentions an entity: "normalized" compares token sequences (NFKC, case folded),
             "exact_substring" compares characters (see ``envs/text/entity_matching.py``).
-        thoughts: "tags" uses the text between thinking tags (E-GRPO's appendix B.2), in dialects without tags the recorded
-            thought; "wide" uses the full response outside calls, answers and tool results, for models without
+        thoughts: "tags" uses the text between thinking tags (E-GRPO's appendix B.2; GDCR's thoughts are those of the same
+            format), in dialects without tags the recorded thought; "wide" uses the full response outside calls, answers and tool results, for models without
             thinking tags; "recorded" uses the recorded thought only.
         observations: source of the entities observed after a turn: the "text" of the next observation, or the "entities"
             recorded by the environment (for logs without texts, and always after the last turn, whose observation is
@@ -47,7 +47,7 @@ class EntityScheme(OutcomeScheme):
     format_errors: Literal["ending", "any_turn"] = "ending"
     outcome_std_kind: StdKind = "population"
     rule: MatchRule = "normalized"
-    thoughts: Thoughts = "wide"
+    thoughts: Thoughts = "tags"
     observations: Observations = "text"
 
     @property
@@ -116,5 +116,7 @@ class EntityScheme(OutcomeScheme):
 
 def _follows_format(turn: Turn) -> bool:
     """Whether a turn was parsed, has a thought and, where its response is tagged, follows the grammar."""
-    tagged = is_tagged(turn.response)
-    return turn.parsed and (well_formed(turn.response, turn.thought) if tagged else bool(turn.thought.strip()))
+    if not turn.parsed:
+        return False
+    written = turn.response or turn.action
+    return not turn_fault(written, turn.thought) if is_tagged(written) else bool(turn.thought.strip())

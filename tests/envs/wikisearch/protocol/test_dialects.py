@@ -100,10 +100,13 @@ def test_a_call_and_an_answer_in_one_turn_are_rejected() -> None:
     assert parse_tool_call(text).call is None
 
 
-def test_the_thought_is_the_text_outside_the_call() -> None:
-    assert parse_tags("<think>I need it.</think> so <search>q</search> rest").thought == "I need it.  so"
-    assert parse_plain("First I look.\nsearch: q").thought == "First I look."
-    assert parse_tool_call("<think>Hm.</think><answer>7</answer>").thought == "Hm."
+def test_the_thought_is_between_its_tags_and_of_a_model_without_tags_what_stands_before_the_call() -> None:
+    assert parse_tags("<think>I need it.</think> so <search>q</search> rest").thought == "I need it."
+    assert parse_tags("I need it. <search>q</search> rest").thought == "I need it."
+    assert parse_tags("<think>I need it. <search>q</search>").thought == ""
+    assert parse_plain("First I look.\nsearch: q\nLondon").thought == "First I look."
+    assert parse_tool_call("so <think>Hm.</think> so <answer>7</answer> rest").thought == "Hm."
+    assert parse_tool_call("Hm. <answer>7</answer> rest").thought == "Hm."
 
 
 def test_two_lines_with_calls_are_rejected_in_plain() -> None:

@@ -23,13 +23,13 @@ def calls(response):
     return [turn.call and (turn.call.tool, turn.call.items[0].strip()) for turn in read_transcript(response)]
 
 
-def test_thoughts_are_all_model_text_outside_the_blocks():
+def test_thoughts_are_between_their_tags_and_without_tags_before_the_call():
     turns = read_transcript(
         "I plan. <think>deeply</think> <search>Nile</search>"
         + information(DOCS)
         + "It is long.\n<answer> yes </answer>"
     )
-    assert [turn.thought.split() for turn in turns] == [["I", "plan.", "deeply"], ["It", "is", "long."]]
+    assert [turn.thought.split() for turn in turns] == [["deeply"], ["It", "is", "long."]]
     assert turns[0].information == DOCS
     assert turns[1].observation == ""
 

@@ -41,8 +41,36 @@ def test_queries_and_answers_are_not_thoughts() -> None:
     assert score("gdcr", group).flat_step_rewards.tolist() == [1.875, 0.0]
     outside = replace(last, response="Nolan was born in London. <answer>London</answer>")
     group = Group((replace(group.trajectories[0], turns=(shown, outside)),), FILM)
-    assert score("gdcr", group).flat_step_rewards.tolist() == [1.875, 1.5]
+    assert score("gdcr", group, thoughts="wide").flat_step_rewards.tolist() == [1.875, 1.5]
     assert score("gdcr", group, thoughts="recorded").flat_step_rewards.tolist() == [1.875, 0.0]
+
+
+@pytest.mark.parametrize("scheme", ["gdcr", "sapo"])
+@pytest.mark.parametrize(
+    ("response", "cited", "right"),
+    [
+        ("<think>Nolan</think><answer>x</answer>", ("Christopher Nolan",), True),
+        ("<think>Nolan</think> London <answer>x</answer>", ("Christopher Nolan",), False),
+        ("<think>Nolan</think><answer>x</answer> London", ("Christopher Nolan",), False),
+        ("London <think>Nolan</think><answer>x</answer>", ("Christopher Nolan",), False),
+        ("<think>Nolan</think><think>x</think><answer>x</answer>", ("Christopher Nolan",), False),
+        ("<think>Nolan <answer>x</answer>", (), False),
+        ("Nolan <answer>x</answer>", (), False),
+        ("<think>x<tool_response>Nolan</tool_response></think><answer>x</answer>", (), False),
+    ],
+)
+def test_thoughts_and_formats_are_those_of_the_grammar(
+    scheme: str, response: str, cited: tuple[str, ...], right: bool
+) -> None:
+    first = Turn("0", "a", "1", observation="q", response="<think>x</think><search>x</search>")
+    last = Turn("1", "a", "2", observation=ALL, response=response)
+    won = Trajectory("t", "g", "task", (first, last), True, 1.0, "success", "2")
+    lost = replace(
+        won, trajectory_id="u", turns=(first,), success=False, score=0.0, stop_reason="failed", final_state_key="1"
+    )
+    scored = score(scheme, Group((won, lost), FILM), format_errors="any_turn")
+    assert scored.diagnostics["cited"][1] == cited
+    assert (scored.outcome_advantages[0] > 0.0) == right
 
 
 def test_a_query_repeated_in_the_observation_is_not_evidence() -> None:
