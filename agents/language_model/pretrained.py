@@ -17,6 +17,7 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.agents.language_model.chat import make_chat
 from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.text_ids import added_tokens
 from creditflow.agents.models.lora import adapter_base, load_adapter, merge_adapter
 from creditflow.agents.models.pictures import attach_pictures, find_pictures, open_pictures, pictures_of
 from creditflow.agents.models.vision import VISION_FAMILIES
@@ -291,7 +292,33 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
         encoder = pictures_of(tokenizer) or open_pictures(path, tokenizer)
         encoder.check_model(model)
         attach_pictures(tokenizer, encoder)
+    _require_rows(path, model, tokenizer)
     return model.to(where), tokenizer
+
+
+def _require_rows(path: str, model: Any, tokenizer: Any) -> None:
+    """Check that the embedding has a row for every token that a conversation can contain.
+
+    An added token may lie beyond: tokenizers of text models keep, for instance, the one that stands for pictures.
+
+    Raises:
+        ConfigError: it has too few rows.
+    """
+    rows = model.get_input_embeddings().weight.shape[0]
+    added, template = added_tokens(tokenizer), str(getattr(tokenizer, "chat_template", "") or "")
+    used = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
+    used |= {number for token, number in added.items() if token in template}
+    beyond = [
+        token
+        for token, number in tokenizer.get_vocab().items()
+        if number >= rows and (number in used or token not in added)
+    ]
+    if beyond:
+        raise ConfigError(
+            f"{path}: the model's embedding has {rows} rows, and {len(beyond)} tokens of its tokenizer lie beyond, such as "
+            f"{short_repr(min(beyond))}: take the tokenizer that belongs to the model, or give the model more rows "
+            "(model.resize_token_embeddings(len(tokenizer)); model.save_pretrained(…)) and train them"
+        )
 
 
 def open_tokenizer(path: str | Path, *, pictures: bool = False) -> Any:

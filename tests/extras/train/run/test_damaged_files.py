@@ -177,3 +177,28 @@ def test_a_token_id_that_no_library_can_tabulate_is_rejected(
     (folder / "tokenizer.json").write_text(json.dumps(data))
     with pytest.raises(DataError, match=r"tokenizer\.json: a token id must be an integer from 0"):
         open_tokenizer(folder)
+
+
+def test_a_tokenizer_larger_than_the_embedding_is_refused_unless_no_text_has_the_token(tmp_path: Path) -> None:
+    from helpers.models.pretrained import pretrained_folder
+
+    folder = str(pretrained_folder(tmp_path / "model"))
+    model, tokenizer = open_pretrained(folder, device="cpu")
+    while len(tokenizer) <= model.get_input_embeddings().weight.shape[0]:
+        tokenizer.add_tokens([f"<|{len(tokenizer)}|>"])
+    tokenizer.save_pretrained(folder)
+    open_pretrained(folder, device="cpu")  # an added token that no template writes
+    beyond = tokenizer.convert_ids_to_tokens(len(tokenizer) - 1)
+    for name, value, before in (
+        ("chat_template", f"{{{{ messages[0].content }}}}{beyond}", None),
+        ("pad_token", beyond, tokenizer.pad_token),
+    ):
+        setattr(tokenizer, name, value)
+        tokenizer.save_pretrained(folder)
+        with pytest.raises(CreditflowError, match="1 tokens of its tokenizer lie beyond"):
+            open_pretrained(folder, device="cpu")
+        setattr(tokenizer, name, before)
+    model.resize_token_embeddings(8)
+    model.save_pretrained(folder)
+    with pytest.raises(CreditflowError, match="embedding has 8 rows"):
+        open_pretrained(folder, device="cpu")
