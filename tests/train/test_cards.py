@@ -54,6 +54,15 @@ def test_the_committed_table_is_up_to_date_and_short() -> None:
     assert [row[0] for row in overview()[1:]] == list(credit.names())
 
 
+@every_name
+def test_a_scheme_whose_source_was_not_read_is_marked(name: str) -> None:
+    kind = lookup(name)
+    unread = any(word in kind.source for word in ("the abstract", "secondary sources", "notes on the paper"))
+    assert kind.second_hand == (unread and "Released code" not in kind.source)
+    marked = next(row[1] for row in overview() if row[0] == name).endswith(" †")
+    assert marked == kind.second_hand == any("second-hand" in line for line in card_of(name).limitations)
+
+
 def test_the_results_are_those_of_the_study_of_settings() -> None:
     stored = (ROOT / "assets" / "schemes" / "figures.json").read_text("utf-8")
     assert stored == figures(ROOT / "tests" / "evidence" / "settings" / "results.jsonl")

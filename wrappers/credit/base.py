@@ -283,6 +283,8 @@ class Scheme(ABC):
     Attributes:
         name: name in the registry.
         source: paper with sections and equations, and the released code that "release" follows.
+        second_hand: whether the formula is from an abstract, notes or other projects, and no released code of the paper was read, so
+            that it cannot be checked against its source.
         verification: what the formula was checked against, in a few words.
         limitations: when the scheme fails, in a few sentences. Its reference card adds what follows from its
             properties.
@@ -298,6 +300,7 @@ class Scheme(ABC):
 
     name: ClassVar[str]
     source: ClassVar[str] = ""
+    second_hand: ClassVar[bool] = False
     verification: ClassVar[str] = ""
     limitations: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from creditflow.assets.site.make.paper_index import papers
 from creditflow.assets.site.markdown import prose, table
-from creditflow.train.cards import Card, make_card, needs_lines, overview, result_text
+from creditflow.train.cards import SECOND_HAND, Card, make_card, needs_lines, overview, result_text
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.history_potential import HISTORY
@@ -27,7 +27,10 @@ WHERE = "wrappers/credit/SCHEMES.md"
 FORMULAS = Path(__file__).resolve().parents[1] / "formulas.toml"
 GROUPS = {
     "states": ("Needs state keys", "These schemes compare turns that start in the same state."),
-    "outcomes": ("Needs only outcomes", "These schemes give every turn of a rollout the same advantage."),
+    "outcomes": (
+        "Needs no states",
+        "These schemes read outcomes and the rewards of turns. `grpo` and `rloo` give every turn of a rollout the same advantage.",
+    ),
     "entities": (
         "Needs the entities of a search task",
         "These schemes read which entities the agent found and mentioned.",
@@ -48,6 +51,8 @@ COLUMNS = """## Results in the benchmark
 
 **Points** are mean success during training compared with `grpo`, with a 95% confidence interval, in [96 settings](/evidence/settings.md) of one policy for many tasks.
 The exact advantage gains 11.0 [9.9, 12.2]. `mt_ppo` had a linear critic. "–" means not measured there: most of these schemes need a model or a search task.
+
+**†** means {second_hand}.
 """
 POTENTIALS_PAGE = "how_to/potentials"
 OF_THE_HISTORY = {
@@ -78,7 +83,7 @@ def pages() -> dict[str, tuple[str, str]]:
     cards = {name: make_card(name) for name in credit.names()}
     head, *rows = overview(list(cards))
     linked = [head, *([f"[{row[0]}](/schemes/{row[0]}.md)", *row[1:]] for row in rows)]
-    index = f"{INTRODUCTION}\n{grouped(cards)}\n{COLUMNS}\n{table(linked)}\n\n"
+    index = f"{INTRODUCTION}\n{grouped(cards)}\n{COLUMNS.format(second_hand=SECOND_HAND)}\n{table(linked)}\n\n"
     for group, (caption, _) in GROUPS.items():
         titles = {name: display_name(cards[name]).replace("`", "") for name in ordered(formulas()[group])}
         members = "\n".join(f"{title} <{name}>" for name, title in titles.items())

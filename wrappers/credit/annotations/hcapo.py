@@ -42,6 +42,7 @@ class HCAPO(OutcomeScheme):
 
     name = "hcapo"
     source = "HCAPO (arXiv 2603.08754). The formula is from detailed notes on the paper"
+    second_hand = True
     verification = "notes on the paper (no code found)"
     limitations = (
         "All turns of failures get the same step advantage. If the final state does not depend on the action, all"

@@ -37,6 +37,7 @@ class TIPS(MTPPO):
 
     name = "tips"
     source = "TIPS (arXiv 2603.22293), the abstract. Discount, weight and normalisation are our choice"
+    second_hand = True
     verification = "the abstract (discount, weight and normalisation are ours)"
     limitations = (
         "The likelihood of the answer is not 0 in terminal states, so the optimal policy may change. It needs a "

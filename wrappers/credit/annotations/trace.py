@@ -40,6 +40,7 @@ class TRACE(OutcomeScheme):
 
     name = "trace"
     source = "TRACE (arXiv 2607.13988). The formula is from secondary sources, checked against third-party code"
+    second_hand = True
     verification = "secondary sources and other projects' code"
     limitations = (
         "A dead group is trained on the likelihoods alone. The likelihood of the answer increases wherever its words "

@@ -42,6 +42,7 @@ class VPR(OutcomeScheme):
     source = (
         "VPR (arXiv 2605.10325), the abstract and the README of thu-nics/VPR. The verifier is our oracle's distance"
     )
+    second_hand = True
     verification = "the abstract and the README of the released code (paper and code were not read)"
     limitations = (
         "It needs exact knowledge of the task. Turns are compared by their number, not by their state. A confirmed "

@@ -52,6 +52,7 @@ class ECPO(StateScheme):
 
     name = "ecpo"
     source = "ECPO (arXiv 2606.05885). The formula is from secondary sources, and τ, ω and ε are ours"
+    second_hand = True
     credit_needs = "repeated states"
     verification = "secondary sources (no code found, and τ, ω and ε are ours)"
     limitations = (

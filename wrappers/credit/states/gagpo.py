@@ -42,6 +42,7 @@ class GAGPO(StateScheme):
 
     name = "gagpo"
     source = "GAGPO (arXiv 2605.13217). The formula is from secondary sources, and γ and λ are ours"
+    second_hand = True
     credit_needs = "repeated states"
     verification = "secondary sources (no code found, and γ and λ are ours)"
     limitations = (

@@ -46,6 +46,7 @@ class MileGPO(StateScheme):
 
     name = "milegpo"
     source = "MileGPO (arXiv 2608.19803), the abstract only. All formulas and constants are ours"
+    second_hand = True
     credit_needs = "a success"
     verification = "the abstract (formulas and constants are ours)"
     limitations = (

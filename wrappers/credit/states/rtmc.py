@@ -51,6 +51,7 @@ class RTMC(StateScheme):
         "RTMC (arXiv 2604.11037). The formula is from secondary sources, checked against another project's port "
         "(prime-rl, rtmc_sig.py)"
     )
+    second_hand = True
     credit_needs = "a success"
     verification = "secondary sources and another project's port"
     limitations = (
