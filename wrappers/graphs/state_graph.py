@@ -1,7 +1,7 @@
 """The state graph of a group: distinct states as nodes, observed transitions as edges, typed terminal nodes.
 
 The graph is stored in arrays, and construction and distances are linear in turns (shortest paths with unequal costs:
-E log V). ``to_networkx`` converts it for other tools.
+E log V). ``to_networkx`` and ``from_networkx`` exchange it with other tools.
 
 Node types. A state in which an action was taken, or in which a trajectory was truncated, is OPEN: truncation carries no
 information about the state. The end of a success is a GOAL node, that of a failure a FAILED node, and these never merge
@@ -18,11 +18,12 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.graphs.distances import shortest_distances
 from creditflow.wrappers.records.arrays import number_codes
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
+from creditflow.wrappers.records.trajectory import is_number
 
 __all__ = ["KIND_NAMES", "Edges", "GraphStatistics", "StateGraph"]
 
@@ -84,6 +85,7 @@ class StateGraph:
         action: int32 (N,), index into ``actions``.
         cost: float64 (N,), > 0.
         kept: bool (N,), False for turns pruned from the edges; their nodes stay.
+        valid, effective: bool (N,), of each turn.
     """
 
     keys: tuple[str, ...]
@@ -94,7 +96,8 @@ class StateGraph:
     action: NDArray[np.int32]
     cost: NDArray[np.float64]
     kept: NDArray[np.bool_]
-    _group: Group
+    valid: NDArray[np.bool_]
+    effective: NDArray[np.bool_]
 
     @classmethod
     def from_group(
@@ -153,7 +156,61 @@ class StateGraph:
             action=arrays.action,
             cost=arrays.cost,
             kept=np.ones(n, np.bool_) if kept is None else kept,
-            _group=group,
+            valid=arrays.valid,
+            effective=arrays.effective,
+        )
+
+    @classmethod
+    def from_networkx(cls, graph: nx.DiGraph[Any]) -> StateGraph:
+        """Build a graph from one of networkx, such as ``to_networkx`` returns or as drawn by hand.
+
+        An edge stands for as many turns as its ``count``.
+
+        >>> drawn = nx.DiGraph([("hall", "study"), ("study", "safe")])
+        >>> drawn.nodes["safe"]["kind"] = "goal"
+        >>> graph = StateGraph.from_networkx(drawn)
+        >>> dict(zip(graph.keys, graph.distances().tolist()))
+        {'hall': 2.0, 'study': 1.0, 'safe': 0.0}
+
+        Args:
+            graph: nodes may have ``key`` (default their name) and ``kind`` ("open" by default, "goal", "failed",
+                "truncated"); edges ``action`` (default their target's key), ``cost`` (default 1) and ``count`` (default 1).
+
+        Raises:
+            ConfigError: an undirected graph, an unknown kind, two nodes of one key and kind, or a cost or count that is not
+                positive.
+        """
+        if not graph.is_directed():
+            raise ConfigError("a state graph is directed: give a DiGraph or a MultiDiGraph")
+        keys = {node: str(data.get("key", node)) for node, data in graph.nodes(data=True)}
+        kinds = {node: _kind_of(data.get("kind", "open")) for node, data in graph.nodes(data=True)}
+        if len({(keys[node], kinds[node]) for node in keys}) < len(keys):
+            raise ConfigError("two nodes have the same key and the same kind: a state is one node")
+        number = {node: i for i, node in enumerate(keys)}
+        actions: dict[str, int] = {}
+        rows: list[tuple[int, int, int, float]] = []
+        for source, target, data in graph.edges(data=True):
+            cost, count = data.get("cost", 1.0), data.get("count", 1)
+            if not (is_number(cost) and cost > 0.0 and type(count) is int and count > 0):
+                raise ConfigError(
+                    f"edge {keys[source]!r} to {keys[target]!r}: cost must be positive and finite and count a positive integer, "
+                    f"got {short_repr(cost)} and {short_repr(count)}"
+                )
+            action = actions.setdefault(str(data.get("action", keys[target])), len(actions))
+            rows += [(number[source], action, number[target], float(cost))] * count
+        source, action, target, cost = (np.array([row[i] for row in rows]) for i in range(4))
+        every = np.ones(len(rows), np.bool_)
+        return cls(
+            keys=tuple(keys.values()),
+            kind=np.array(list(kinds.values()), np.int8),
+            actions=tuple(actions),
+            source=source.astype(np.int32),
+            target=target.astype(np.int32),
+            action=action.astype(np.int32),
+            cost=cost.astype(np.float64),
+            kept=every,
+            valid=every,
+            effective=every,
         )
 
     @property
@@ -201,7 +258,6 @@ class StateGraph:
         visits = self.visits[self.visits > 0]
         pairs = edges.source.astype(np.int64) * max(len(self.actions), 1) + edges.action
         _, followers = np.unique(pairs, return_counts=True)
-        arrays = self._group.arrays
         n = len(self.source)
         return GraphStatistics(
             turns=n,
@@ -212,8 +268,8 @@ class StateGraph:
             goals=len(self.goals),
             connected_fraction=float(self.reachable()[self.source].mean()) if n else 0.0,
             conflicts=int((followers > 1).sum()),
-            valid_fraction=float(arrays.valid.mean()) if n else 0.0,
-            effective_fraction=float(arrays.effective.mean()) if n else 0.0,
+            valid_fraction=float(self.valid.mean()) if n else 0.0,
+            effective_fraction=float(self.effective.mean()) if n else 0.0,
         )
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
@@ -234,3 +290,11 @@ class StateGraph:
         for s, a, t, c, k in zip(*(column.tolist() for column in self.edges), strict=True):
             graph.add_edge(s, t, key=self.actions[a], action=self.actions[a], cost=c, count=k)
         return graph
+
+
+def _kind_of(name: Any) -> int:
+    """The number of a kind of node."""
+    numbers = {word: number for number, word in KIND_NAMES.items()}
+    if name not in numbers:
+        raise unknown_name_error("kind of node", str(name), numbers)
+    return numbers[name]

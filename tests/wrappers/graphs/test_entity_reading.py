@@ -28,18 +28,18 @@ from creditflow.wrappers.trajectory import Turn
     ],
 )  # fmt: skip
 def test_the_wide_thought_is_all_text_outside_calls_results_and_answers(response: str, expected: str) -> None:
-    assert " ".join(thought_text("", response, "ignored").split()) == expected
+    assert " ".join(thought_text("", response, "ignored", "wide").split()) == expected
 
 
 def test_a_thought_from_another_channel_is_joined_to_the_response() -> None:
-    assert thought_text("apart", "said", "").split() == ["apart", "said"]
-    assert thought_text("said", "said", "") == "said"
+    assert thought_text("apart", "said", "", "wide").split() == ["apart", "said"]
+    assert thought_text("said", "said", "", "wide") == "said"
 
 
 def test_without_a_response_the_recorded_thought_counts_or_else_the_action_around_its_call() -> None:
-    assert thought_text("A", "", "B") == "A"
-    assert thought_text("", "", "A <search>B</search>").split() == ["A"]
-    assert thought_text("", "", "search: B").split() == []
+    assert thought_text("A", "", "B", "wide") == "A"
+    assert thought_text("", "", "A <search>B</search>", "wide").split() == ["A"]
+    assert thought_text("", "", "search: B", "wide").split() == []
 
 
 def test_the_recorded_thought_alone_can_be_requested() -> None:

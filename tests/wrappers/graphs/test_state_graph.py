@@ -81,6 +81,49 @@ def test_networkx_gets_the_same_graph_back(g):
         assert data["distance"] == pytest.approx(expected.get(node, np.inf))
 
 
+@settings(max_examples=40)
+@given(g=groups(costs=COSTS))
+def test_a_graph_comes_back_from_networkx(g):
+    graph = StateGraph.from_group(g)
+    again = StateGraph.from_networkx(graph.to_networkx())
+    assert (again.keys, again.kind.tolist()) == (graph.keys, graph.kind.tolist())
+    assert again.distances().tolist() == graph.distances().tolist()
+    assert again.visits.tolist() == graph.visits.tolist()
+    assert dict(again.to_networkx().edges.items()) == dict(graph.to_networkx().edges.items())
+
+
+def test_a_graph_drawn_by_hand_has_defaults():
+    drawn = nx.MultiDiGraph()
+    drawn.add_node("safe", kind="goal")
+    drawn.add_edge("hall", "safe", action="jump", cost=3.0)
+    drawn.add_edge("hall", "study", count=2)
+    drawn.add_edge("study", "safe")
+    graph = StateGraph.from_networkx(drawn)
+    assert dict(zip(graph.keys, graph.distances().tolist(), strict=True)) == {"safe": 0.0, "hall": 2.0, "study": 1.0}
+    assert (graph.actions, graph.visits.tolist()) == (("jump", "study", "safe"), [0, 3, 1])
+    assert graph.statistics().turns == 4
+    assert StateGraph.from_networkx(nx.DiGraph()).size == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda graph: graph.add_node("c", kind="gaol"), "did you mean 'goal'"),
+        (lambda graph: graph.add_node("c", key="a"), "same key and the same kind"),
+        (lambda graph: graph.add_edge("a", "b", cost=0.0), "cost must be positive and finite"),
+        (lambda graph: graph.add_edge("a", "b", cost=float("nan")), "cost must be positive and finite"),
+        (lambda graph: graph.add_edge("a", "b", count=1.5), "count a positive integer"),
+    ],
+)
+def test_a_graph_that_is_no_state_graph_is_refused(change, message):
+    drawn = nx.DiGraph([("a", "b")])
+    change(drawn)
+    with pytest.raises(ConfigError, match=message):
+        StateGraph.from_networkx(drawn)
+    with pytest.raises(ConfigError, match="directed"):
+        StateGraph.from_networkx(nx.Graph([("a", "b")]))
+
+
 # -- a hand-made graph --------------------------------------------------------------------------------------------------
 #   s -> a -> g (goal)      s -> b -> x (failed)      s -> b (truncated)      s -> s (invalid)
 #   "to b" once led to c: a conflict
