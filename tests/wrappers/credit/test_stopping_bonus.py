@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from helpers.episodes.builders import walk
+from helpers.episodes.per_turn_number import PerTurnNumber
 
 from creditflow import credit
-from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -41,19 +41,6 @@ def world(first: float, later: float, lengths: tuple[int, ...] = LENGTHS) -> Gro
 
 def first_turns(scheme: Scheme, group: Group) -> list[float]:
     return [float(advantages[0]) for advantages in scheme.assign(group).advantages]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerTurnNumber(Scheme):
-    """The scheme of the issue: rewards centred at each turn number, summed to the end."""
-
-    name = "per_turn_number"
-
-    def assign(self, group: Group) -> Credit:
-        rows = [[turn.reward for turn in member.turns] for member in group.trajectories]
-        means = [np.mean([row[t] for row in rows if len(row) > t]) for t in range(max(map(len, rows)))]
-        parts = [np.cumsum((np.array(row) - means[: len(row)])[::-1])[::-1] for row in rows]
-        return Credit.of(group, outcome=np.zeros(len(group)), step=np.concatenate(parts))
 
 
 def mixed_world() -> Group:

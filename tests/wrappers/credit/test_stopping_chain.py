@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.episodes.builders import walk
+from helpers.episodes.per_turn_number import PerTurnNumber
 
 from creditflow import credit
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory
 
 SIZE, HORIZON = 8, 4
-P = 0.5  # of continuing
+P = 0.5  # of continuing; rollouts that reach turn t: P**t of all
 
 
 def rollout(continued: int, pay: str, name: str) -> Trajectory:
@@ -52,7 +54,12 @@ def true_gradient(pay: str) -> float:
 
 def share(name: str, pay: str, **options: Any) -> float:
     """Which share of the true gradient the scheme's credit has in expectation."""
-    scheme, expected, total = credit.make(name, **options), 0.0, 0.0
+    return share_of(credit.make(name, **options), pay)
+
+
+def share_of(scheme: Scheme, pay: str) -> float:
+    """Which share of the true gradient the scheme's credit has in expectation."""
+    expected, total = 0.0, 0.0
     for lengths in itertools.combinations_with_replacement(range(HORIZON + 1), SIZE):
         counts = np.bincount(lengths)
         orders = math.factorial(SIZE) / math.prod(math.factorial(n) for n in counts.tolist())
@@ -82,6 +89,27 @@ def test_centring_at_each_turn_number_keeps_one_minus_the_mean_of_one_over_n() -
     found = share("step_to_go", "prize", centre_over="turn")
     assert found == pytest.approx(expected)
     assert found == pytest.approx(0.630, abs=5e-4)
+
+
+def of_summed_rewards(horizon: int) -> float:
+    """Of the credit 1 + V(t + 1) of continuing at turn t with wages, centred rewards keep the 1, times what centring leaves.
+
+    The later rewards of a rollout that continues are those of the others at the same turns in expectation, and cancel.
+    """
+    value, found, true = 0.0, 0.0, 0.0
+    for t in reversed(range(horizon)):
+        found, true = found + P**t * kept(P**t), true + P**t * (1.0 + value)
+        value = P * (1.0 + value)
+    return found / true
+
+
+def test_rewards_centred_at_each_turn_number_and_summed_keep_less_than_half_of_what_continuing_pays() -> None:
+    found = share_of(PerTurnNumber(), "wages")
+    assert found == pytest.approx(of_summed_rewards(HORIZON))
+    assert found == pytest.approx(0.440, abs=5e-4)
+    assert share_of(PerTurnNumber(), "prize") == pytest.approx(0.086, abs=5e-4)
+    shares = {h: round(of_summed_rewards(h), 2) for h in (2, 3, 4, 5, 6, 8, 12, 40)}
+    assert shares == {2: 0.63, 3: 0.5, 4: 0.44, 5: 0.41, 6: 0.39, 8: 0.37, 12: 0.36, 40: 0.36}
 
 
 def test_the_share_falls_with_the_length_of_the_chain() -> None:
