@@ -170,13 +170,15 @@ def test_a_rubric_does_not_learn_an_episode_whose_first_steps_are_missing() -> N
         rubric.compute_step_rewards()
 
 
-def test_the_example_of_the_page_computes_rewards_in_hindsight(tmp_path: Path) -> None:
+def test_the_example_of_the_page_prints_what_the_page_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "train" / "adapters" / "OPENENV.md").read_text(encoding="utf-8")
     [code] = [block for block in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if "HindsightRubric" in block]
     script = tmp_path / "example.py"
     with env_server("sokoban", "--panel", "easy-v1:train") as (url, _):
         script.write_text(code.replace("http://127.0.0.1:8000", url), encoding="utf-8")
-        runpy.run_path(str(script))  # it asserts its effect
+        runpy.run_path(str(script))
+    printed = re.findall(r"^    ((?:even|hindsight): .*)$", page, re.M)
+    assert capsys.readouterr().out.splitlines() == printed
 
 
 @pytest.mark.parametrize(
