@@ -18,6 +18,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.spaces import SHARED_BYTES, TextSpace
 from creditflow.envs.text.frame import HEIGHT, WIDTH, text_frame
 from creditflow.wrappers import DenseReward
+from creditflow.wrappers.group_env import GroupEnv
 
 NAMES = ("sokoban", "alfworld", "webshop", "wikisearch")
 IDS = {name: creditflow.make(name).spec.id for name in NAMES}  # type: ignore[union-attr]  # known at run time
@@ -105,6 +106,23 @@ def test_frames_of_an_episode_make_a_video(name: str) -> None:
     assert len({frame.shape for frame in frames}) == 1
     assert all(frame.dtype == np.uint8 and frame.shape[-1] == 3 for frame in frames)
     assert env.metadata["render_fps"] > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_options_of_reset_start_every_member_of_a_group_as_they_start_one_environment(name: str) -> None:
+    panel = (
+        {"panel": "standard-v3:train"} if name == "alfworld" else {}
+    )  # of a generated house the id alone says too little
+    env = gym.make(IDS[name], **panel)
+    task_id = env.reset(seed=8)[1]["task_id"]
+    group = GroupEnv(name, size=2, **panel)
+    options = {"task_id": task_id}
+    expected, _ = env.reset(options=options)
+    for observation, info in group.reset(options=options):
+        assert info["task_id"] == task_id
+        assert observation == expected
+    with pytest.raises(ConfigError, match="given twice"):
+        group.reset(task_id=task_id, options=options)
 
 
 @pytest.mark.parametrize("text", ["", "a\n\nb", "word " * 5_000, "x" * 5_000, "é 日本 \x1b[31m\0 \ud800", "\n" * 500])

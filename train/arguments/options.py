@@ -50,7 +50,7 @@ def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of the environment."""
     settings: dict[str, Any] = with_variables(apply_overrides({}, args.env_set), "--env-set")
     if args.max_turns:
-        name = limit_option(getattr(args, "env", None) or args.name)
+        name = limit_option(args.env if "env" in args else args.name)
         if name in settings:
             raise ConfigError(f"pass the limit only once: --max-turns or --env-set {name}=…")
         settings[name] = args.max_turns

@@ -205,13 +205,13 @@ def test_data_builds_an_encyclopedia(tmp_path, capsys):
 @pytest.mark.parametrize("name", ["webshop", "creditflow/WebShop-v0"])
 def test_play_shops_in_the_terminal_too(name, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("hint\nquit\n"))
-    assert main(["play", "--env", name]) == 0
+    assert main(["play", name]) == 0
     assert "steps to go" in capsys.readouterr().out
 
 
 def test_play_takes_actions_hints_and_undo_from_standard_input(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("?\nhint\nup\nundo\nsideways\nquit\n"))
-    assert main(["play", "--seed", "3"]) == 0
+    assert main(["play", "sokoban", "--seed", "3"]) == 0
     shown = capsys.readouterr().out
     assert "steps to go" in shown
     assert "rejected: 'sideways'" in shown

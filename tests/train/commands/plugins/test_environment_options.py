@@ -94,9 +94,9 @@ def test_rollout_passes_every_option_on(env: str, more: list[str], folder: Path)
 
 
 def test_annotate_and_play_pass_every_option_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = ["--env", "own.py:Own", *options()]
-    assert main(["rollout", *place, "--limit", "1", "--group-size", "2", "--out", "log.jsonl"]) == 0
-    assert main(["annotate", "--with", "oracle", *place, "log.jsonl", "--out", "rated.jsonl"]) == 0
+    place = ["own.py:Own", *options()]
+    assert main(["rollout", "--env", *place, "--limit", "1", "--group-size", "2", "--out", "log.jsonl"]) == 0
+    assert main(["annotate", "--with", "oracle", "--env", *place, "log.jsonl", "--out", "rated.jsonl"]) == 0
     answers = iter(["right", ":quit", "quit"])
     monkeypatch.setattr("builtins.input", lambda *_: next(answers))
     assert main(["play", *place]) in (0, 130)

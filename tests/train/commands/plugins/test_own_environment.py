@@ -47,11 +47,11 @@ def test_an_unknown_suite_is_named_with_those_that_were_loaded(capsys: pytest.Ca
     assert "did you mean 'hall'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["rollout", "--out", "x.jsonl"], ["play"]])
+@pytest.mark.parametrize("command", [["rollout", "--out", "x.jsonl", "--env"], ["play"]])
 def test_an_environment_without_panels_says_where_they_are_named(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = Path("hall/hall.py").read_text().replace('panel: str = "", ', "").replace("if panel in", 'if "" in')
     Path("bare.py").write_text(text)
-    assert main([*command, "--env", "bare.py:Hall", "--panel", "lengths:test"]) == 2
+    assert main([*command, "bare.py:Hall", "--panel", "lengths:test"]) == 2
     assert "environment 'hall' has no panels, got 'lengths:test': leave out --panel" in capsys.readouterr().err
