@@ -9,6 +9,7 @@
 #   make docs    the documentation site, build/site/html/index.html: built without network, warnings and broken links are errors
 #   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
 #   make slow    the tests that take minutes
+#   make release build dist/*.whl and *.tar.gz from the files that git tracks, and try the wheel in an environment of its own
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 export PYTHONSAFEPATH := 1
 SUITES := shared
@@ -23,7 +24,7 @@ TESTS := $(addprefix tests/,agents wrappers/*.py wrappers/graphs wrappers/record
 	$(addprefix --ignore-glob=tests/,wrappers/credit/states/test_grouptd_*.py wrappers/credit/states/test_merged_states.py \
 	wrappers/test_dense_reward_invariance.py agents/test_agents.py agents/test_secrets.py)
 
-.PHONY: demo test check bench ci docs slow fuzz gpu clean
+.PHONY: demo test check bench ci docs slow fuzz gpu release clean
 
 demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) $(if $(SCHEMES),--schemes $(SCHEMES)) --out runs/demo --force
@@ -50,6 +51,11 @@ fuzz:
 gpu:
 	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \
 	PYTHONPATH=src:build/wheels $$python tests/gpu/run.py $(ARGS)
+
+release:
+	@rm -rf dist && venv=$$(.ci/venv fast dev) && .ci/wheel $$venv dist && work=$$(mktemp -d) && python3 -m venv $$work/venv && \
+	$$work/venv/bin/python -m pip install -qq --disable-pip-version-check -c constraints/fast.txt dist/*.whl && cd $$work && \
+	venv/bin/creditflow doctor && venv/bin/creditflow demo --out demo.html && rm -r $$work && ls -l $(CURDIR)/dist
 
 ci:
 	@bash .ci/run $(TIERS)
