@@ -1,4 +1,4 @@
-"""A page for every trainer: the sections of "Bring your own trainer", and the capability matrix of its table."""
+"""Pages of the trainers: the sections of "Bring your own trainer", and the capability matrix of its table."""
 
 from __future__ import annotations
 
@@ -10,44 +10,50 @@ __all__ = ["SECTIONS", "pages"]
 
 WHERE = "train/adapters/README.md"
 
-# heading of the section -> name of the page
+# heading of the section -> name of the page; the others share one
 SECTIONS = {
     "Your own rollouts": "own_rollouts",
-    "A plain PyTorch loop": "pytorch",
+    "A plain PyTorch loop": "own_rollouts",
+    "Any other trainer": "own_rollouts",
     "TRL": "trl",
     "Stable-Baselines3, RLlib, CleanRL: classic Gymnasium trainers": "sb3",
     "verl": "verl",
     "verl-agent and its forks (GiGPO, GraphGPO, RewardFlow)": "verl_agent_short",
-    "Search-R1-style reward functions": "search_r1_rewards",
     "verifiers": "verifiers",
-    "rLLM": "rllm",
-    "SkyRL": "skyrl",
-    "tinker-cookbook": "tinker",
-    "prime-rl": "prime_rl",
-    "slime, Trinity-RFT, ROLL, AReaL, Agent Lightning, NeMo Gym": "hooks",
-    "OpenRLHF": "openrlhf",
-    "Any other trainer": "other",
 }
+SHARED = "more_trainers"
+TITLES = {"own_rollouts": "Your own trainer", SHARED: "More trainers"}  # of pages with several sections
 # beginning of a row of the table -> page of the trainer
 ROWS = {
-    "plain PyTorch": "pytorch", "TRL": "trl", "verl-agent": "verl_agent", "verl": "verl", "verifiers": "verifiers", "rLLM": "rllm",
-    "SkyRL-gym": "skyrl", "GEM": "loops", "tinker-cookbook": "tinker", "prime-rl": "prime_rl", "Stable-Baselines3": "sb3",
-    "OpenEnv": "openenv", "TorchRL": "torchrl", "Search-R1-style": "search_r1_rewards", "OpenRLHF": "openrlhf",
-    **dict.fromkeys(("slime", "Trinity-RFT", "ROLL", "AReaL", "Agent Lightning", "NeMo Gym"), "hooks"),
+    "plain PyTorch": "own_rollouts", "TRL": "trl", "verl-agent": "verl_agent", "verl": "verl", "verifiers": "verifiers",
+    "GEM": "loops", "Stable-Baselines3": "sb3", "OpenEnv": "openenv", "TorchRL": "torchrl",
+    **dict.fromkeys(
+        ("rLLM", "SkyRL-gym", "tinker-cookbook", "prime-rl", "Search-R1-style", "OpenRLHF", "slime", "Trinity-RFT", "ROLL", "AReaL",
+         "Agent Lightning", "NeMo Gym"), SHARED),
 }  # fmt: skip
 INCLUDED = {"verl_agent_short": "verl_agent"}  # a page of its own says more
 MORE = ("loops", "openenv", "torchrl", "verl_scaling", "data")
 
 
 def pages() -> dict[str, tuple[str, str]]:
-    """The overview and a page per section."""
+    """The overview, and the pages with the sections."""
     head, *sections = re.split(r"^## ", read(WHERE), flags=re.M)
-    staged = {}
+    by_page: dict[str, list[str]] = {}
     for section in sections:
-        title, _, text = section.partition("\n")
-        name = name_of(title.strip())
+        name = name_of(section.partition("\n")[0].strip())
         if name not in INCLUDED:
-            staged[f"integrations/{name}"] = (WHERE, f"# {title}\n{with_names(text).rstrip()}\n")
+            by_page.setdefault(name, []).append(section)
+    staged = {}
+    for name, parts in by_page.items():
+        texts = [
+            f"{title}\n{with_names(text).rstrip()}\n" for title, _, text in (part.partition("\n") for part in parts)
+        ]
+        page = (
+            "# " + texts[0]
+            if len(texts) == 1
+            else "\n".join([f"# {TITLES[name]}\n", *(f"## {text}" for text in texts)])
+        )
+        staged[f"integrations/{name}"] = (WHERE, page)
     names = [name_of(section.partition("\n")[0].strip()) for section in sections]
     listed = [INCLUDED.get(name, name) for name in names] + list(MORE)
     title, _, rest = head.partition("\n")
@@ -81,6 +87,6 @@ def name_of(title: str) -> str:
     """The page of a section.
 
     >>> name_of("TRL"), name_of("A new trainer!")
-    ('trl', 'a_new_trainer')
+    ('trl', 'more_trainers')
     """
-    return SECTIONS.get(title) or re.sub(r"\W+", "_", title.lower()).strip("_")
+    return SECTIONS.get(title, SHARED)

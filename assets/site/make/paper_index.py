@@ -44,9 +44,9 @@ def pages() -> dict[str, tuple[str, str]]:
         for equation, quantity, where in paper["rows"]:
             locations = [f"`{name}` in `{file}`" for file, _, name in (p.partition("::") for p in where.split(", "))]
             rows.append([equation, prose(quantity), "; ".join(locations)])
-        named = [f"[{name}](/schemes/{name}.md)" for name in paper.get("schemes", ())]
+        named = [f"`{name}`" for name in paper.get("schemes", ())]
         link = f"[arXiv {paper['arxiv']}](https://arxiv.org/abs/{paper['arxiv']})"
-        about = f"{link}. Schemes: {', '.join(named)}." if named else f"{link}."
+        about = f"{link}. [Schemes](/schemes/index.md): {', '.join(named)}." if named else f"{link}."
         blocks.append(f"## {paper['title']}\n\n{about}\n\n{table(rows)}")
         if parts := paper.get("parts"):
             cells = [["part of the paper", "here", "where, or why it differs"]]

@@ -1,4 +1,4 @@
-"""A page for every credit scheme, from its code and the checks of its properties; and their overview with one result each.
+"""Pages of the credit schemes, from their code and the checks of their properties; and the overview of all with one result each.
 
 Another page lists every scheme as a dense reward: what its potential is, or why it has none, from the registry.
 """
@@ -41,6 +41,10 @@ GROUPS = {
     ),
 }
 RECOMMENDED = ("grouptd", "graphgpo", "grpo")
+# schemes with a page of their own: of the five papers, what they are compared with, and ours; `creditflow schemes NAME` prints the same of all
+WITH_PAGE = (
+    "grpo", "rloo", "ppo_gae", "gigpo", "graphgpo", "rewardflow", "gdcr", "sapo", "egrpo", "pica", "grouptd", "blend",
+)  # fmt: skip
 INTRODUCTION = """# Schemes
 
 A scheme turns a group of rollouts of one task into an advantage for every turn. [The verdict](/benchmark/verdict.md) explains which one to
@@ -52,7 +56,7 @@ COLUMNS = """## Results in the benchmark
 **Points** are mean success during training compared with `grpo`, with a 95% confidence interval, in [96 settings](/evidence/settings.md) of one policy for many tasks.
 The exact advantage gains 11.0 [9.9, 12.2]. `mt_ppo` had a linear critic. "–" means not measured there: most of these schemes need a model or a search task.
 
-**†** means {second_hand}.
+**†** means {second_hand}. `creditflow schemes NAME` prints formula, source, parameters, limits and properties of any scheme.
 """
 POTENTIALS_PAGE = "how_to/potentials"
 OF_THE_HISTORY = {
@@ -79,20 +83,26 @@ def display_name(card: Card) -> str:
 
 
 def pages() -> dict[str, tuple[str, str]]:
-    """The overview, a page per scheme, and all schemes as dense rewards."""
+    """The overview, pages of schemes, and all schemes as dense rewards."""
     cards = {name: make_card(name) for name in credit.names()}
     head, *rows = overview(list(cards))
-    linked = [head, *([f"[{row[0]}](/schemes/{row[0]}.md)", *row[1:]] for row in rows)]
+    linked = [head, *([link(row[0], row[0]), *row[1:]] for row in rows)]
     index = f"{INTRODUCTION}\n{grouped(cards)}\n{COLUMNS.format(second_hand=SECOND_HAND)}\n{table(linked)}\n\n"
     for group, (caption, _) in GROUPS.items():
-        titles = {name: display_name(cards[name]).replace("`", "") for name in ordered(formulas()[group])}
+        names = [name for name in ordered(formulas()[group]) if name in WITH_PAGE]
+        titles = {name: display_name(cards[name]).replace("`", "") for name in names}
         members = "\n".join(f"{title} <{name}>" for name, title in titles.items())
         index += f"```{{toctree}}\n:hidden:\n:caption: {caption}\n{members}\n```\n\n"
     return {
         "schemes/index": (WHERE, index),
-        **{f"schemes/{name}": (WHERE, scheme_page(card)) for name, card in cards.items()},
+        **{f"schemes/{name}": (WHERE, scheme_page(cards[name])) for name in WITH_PAGE},
         **potential_pages(),
     }
+
+
+def link(name: str, shown: str) -> str:
+    """What is shown for a scheme, as a link where it has a page."""
+    return f"[{shown}](/schemes/{name}.md)" if name in WITH_PAGE else shown
 
 
 def ordered(names: Iterable[str]) -> list[str]:
@@ -107,9 +117,7 @@ def grouped(cards: Mapping[str, Card]) -> str:
         lines = []
         for name in ordered(formulas()[group]):
             summary = cards[name].summary
-            lines.append(
-                f"- [{display_name(cards[name])}](/schemes/{name}.md): {prose(summary.partition(': ')[2] or summary)}"
-            )
+            lines.append(f"- {link(name, display_name(cards[name]))}: {prose(summary.partition(': ')[2] or summary)}")
         blocks.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(blocks)
 
