@@ -9,7 +9,6 @@ trained on as the model's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from creditflow.envs.errors import check_name, short_repr
@@ -24,30 +23,39 @@ TURNS: Final = ("roles", "search", "single")
 
 
 class Template(NamedTuple):
-    """Marks of a chat template: where it is recognised, what begins the environment's and the model's text, and what is dropped."""
+    """Marks of a chat template: where it is recognised, and what begins the environment's and the model's text."""
 
     known_by: str
     environment: str
     model: str
-    dropped: str
 
 
 _ROLES = "(?:user|tool|system|ipython|environment)"
 TEMPLATES: Final = (
-    Template(r"<\|im_start\|>", rf"<\|im_start\|>{_ROLES}\n?", r"<\|im_start\|>assistant\n?", r"<\|im_end\|>\n?|<\|endoftext\|>"),
+    Template(r"<\|im_start\|>", rf"<\|im_start\|>{_ROLES}(?:<\|im_sep\|>)?\n?", r"<\|im_start\|>assistant(?:<\|im_sep\|>)?\n?"),
+    Template(r"<\|start_header_id\|>", rf"<\|start_header_id\|>{_ROLES}<\|end_header_id\|>", r"<\|start_header_id\|>assistant<\|end_header_id\|>"),
+    Template(r"<\|header_start\|>", rf"<\|header_start\|>{_ROLES}<\|header_end\|>", r"<\|header_start\|>assistant<\|header_end\|>"),
+    Template(r"<start_of_turn>", r"<start_of_turn>(?:user|tool)\n?", r"<start_of_turn>model\n?"),
+    Template(r"\[/?(?:INST|TOOL_RESULTS)\]", r"\[INST\]|\[TOOL_RESULTS\]", r"\[/INST\]|\[/TOOL_RESULTS\]"),
+    Template(r"<｜(?:Assistant|User|tool▁outputs▁begin)｜>", r"<｜User｜>|<｜tool▁outputs▁begin｜>", r"<｜Assistant｜>"),
+    Template(r"<\|(?:assistant|user|observation)\|>", r"<\|(?:user|observation|tool)\|>\n?", r"<\|assistant\|>\n?"),
     Template(
-        r"<\|start_header_id\|>", rf"<\|start_header_id\|>{_ROLES}<\|end_header_id\|>", r"<\|start_header_id\|>assistant<\|end_header_id\|>",
-        r"<\|eot_id\|>|<\|eom_id\|>|<\|begin_of_text\|>|<\|end_of_text\|>|<\|python_tag\|>",
+        r"<\|START_OF_TURN_TOKEN\|>", r"<\|START_OF_TURN_TOKEN\|><\|(?:USER|SYSTEM)_TOKEN\|>", r"<\|START_OF_TURN_TOKEN\|><\|CHATBOT_TOKEN\|>"
     ),
-    Template(r"<\|header_start\|>", rf"<\|header_start\|>{_ROLES}<\|header_end\|>", r"<\|header_start\|>assistant<\|header_end\|>", r"<\|eot\|>|<\|eom\|>"),
-    Template(r"<start_of_turn>", r"<start_of_turn>(?:user|tool)\n?", r"<start_of_turn>model\n?", r"<end_of_turn>\n?|<eos>"),
-    Template(r"\[/INST\]", r"\[INST\]|\[TOOL_RESULTS\]", r"\[/INST\]|\[/TOOL_RESULTS\]", r"</s>|<s>"),
-    Template(r"<｜Assistant｜>", r"<｜User｜>|<｜tool▁outputs▁begin｜>", r"<｜Assistant｜>", r"<｜(?:end▁of▁sentence|tool▁outputs▁end)｜>"),
-    Template(r"<\|assistant\|>", r"<\|(?:user|observation|tool)\|>\n?", r"<\|assistant\|>\n?", r"<\|end\|>\n?|</s>|<\|endoftext\|>"),
-    Template(r"(?m)^user$", r"(?m)^(?:user|tool|system)$", r"(?m)^assistant$", r"<\|im_end\|>|<\|endoftext\|>"),  # skipped
-    Template(r"(?s)(?:user|ipython|tool)\n\n.*assistant\n\n", r"(?:user|ipython|tool)\n\n", r"assistant\n\n", r"<\|eot_id\|>"),
+    Template(r"<\|start_of_role\|>", rf"<\|start_of_role\|>{_ROLES}<\|end_of_role\|>", r"<\|start_of_role\|>assistant<\|end_of_role\|>"),
+    Template(r"\[\|(?:user|assistant)\|\]", r"\[\|(?:user|tool|system)\|\]", r"\[\|assistant\|\]"),
+    Template(r"(?s)(?:user|ipython|tool)\n\n.*assistant\n\n", r"(?:user|ipython|tool)\n\n", r"assistant\n\n"),  # special tokens skipped
 )  # fmt: skip
-_MARK: Final = re.compile(r"<\|[a-z_]+\|>|<(?:start|end)_of_turn>|\[/?INST\]|<｜[^｜>]{1,40}｜>")
+_SKIPPED: Final = Template("", r"(?m)^(?:user|tool|system)$", r"(?m)^(?:assistant|model)$")
+_ENDS: Final = re.compile(  # of a turn or a sequence, of any template
+    r"<\|(?:im_end|end|eot_id|eom_id|eot|eom|end_of_text|begin_of_text|endoftext|python_tag|END_OF_TURN_TOKEN)\|>|\[\|endofturn\|\]"
+    "|<end_of_turn>|<｜(?:end▁of▁sentence|tool▁outputs▁end)｜>"
+)
+_EDGES: Final = re.compile(r"^(?:\s|</?s>|<bos>)+|(?:\s|</?s>|<eos>|<pad>)+$")  # texts of pages may have them within
+_MARK: Final = re.compile(
+    r"<\|[A-Za-z_]+\|>|<(?:start|end)_of_turn>|\[/?(?:INST|TOOL_RESULTS)\]|<｜[^｜>]{1,40}｜>|\[\|[a-z]+\|\]|<extra_id_\d+>|<seed:[a-z]+>"
+    r"|\[e~\[|\]~b\]|</s>\s*(?:USER|User|Human):|(?m:^### (?:Instruction|Human|User):)"
+)
 
 
 def text_turns(prompt: str, output: str, how: str, tally: Tally) -> tuple[list[Exchange], str | None]:
@@ -66,23 +74,22 @@ def text_turns(prompt: str, output: str, how: str, tally: Tally) -> tuple[list[E
     check_name("way to cut a text into turns", how, TURNS)
     if how == "search":
         return _search_turns(prompt, output)
-    template = next((template for template in TEMPLATES if re.search(template.known_by, output)), TEMPLATES[-2])
+    template = next((template for template in TEMPLATES if re.search(template.known_by, output)), _SKIPPED)
     if how == "single":
         return [_turn(prompt, output)], None
     model, environment = re.compile(template.model), re.compile(template.environment)
-    clean = _cleaner(template)
     turns, observation, at = list[Exchange](), prompt, 0
     after: str | None = None
     while cut := environment.search(output, at):
-        turns.append(_turn(observation, clean(output[at : cut.start()])))
+        turns.append(_turn(observation, _clean(output[at : cut.start()])))
         require_length(len(turns))
         reply = model.search(output, cut.end())
         if reply is None:
-            after = clean(environment.sub("\n", output[cut.end() :]))
+            after = _clean(environment.sub("\n", output[cut.end() :]))
             break
-        observation, at = clean(environment.sub("\n", output[cut.end() : reply.start()])), reply.end()
+        observation, at = _clean(environment.sub("\n", output[cut.end() : reply.start()])), reply.end()
     else:
-        turns.append(_turn(observation, clean(output[at:])))
+        turns.append(_turn(observation, _clean(output[at:])))
     tally.note(
         "turns cut at the marks of a chat template, or at a line that is a role's name",
         len(turns) - 1 + (after is not None),
@@ -90,20 +97,15 @@ def text_turns(prompt: str, output: str, how: str, tally: Tally) -> tuple[list[E
     return turns, after
 
 
-def _cleaner(template: Template) -> Callable[[str], str]:
-    """A function that drops a template's remaining marks, and raises RowError for those of another."""
-    dropped = re.compile(template.dropped)
-
-    def clean(text: str) -> str:
-        text = dropped.sub("", text).strip()
-        if mark := _MARK.search(text):
-            raise RowError(
-                "special tokens of a chat template that is not known; pass --turns single, or log messages",
-                short_repr(mark[0]),
-            )
-        return text
-
-    return clean
+def _clean(text: str) -> str:
+    """The text without the marks of ends; RowError for any other mark."""
+    text = _EDGES.sub("", _ENDS.sub("", text))
+    if mark := _MARK.search(text):
+        raise RowError(
+            "special tokens of a chat template that is not known; pass --turns single, or log messages",
+            short_repr(mark[0]),
+        )
+    return text
 
 
 def _turn(observation: str, text: str) -> Exchange:

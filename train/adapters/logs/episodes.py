@@ -161,6 +161,7 @@ def group_episodes(source: str, episodes: Iterable[Episode], settings: ImportSet
     """
     members: dict[str, dict[str, Trajectory]] = {}
     order = list[str]()
+    seen = set[tuple[str, str]]()
     for episode in episodes:
         try:
             task_id, group_id = _names(source, episode, settings)
@@ -176,6 +177,12 @@ def group_episodes(source: str, episodes: Iterable[Episode], settings: ImportSet
         else:
             members.setdefault(group_id, {})[name] = trajectory
             order.append(group_id)
+            texts = (group_id, _history_keys([*(turn.observation for turn in episode.turns), ""], episode.turns)[-1])
+            tally.note(
+                "rollouts with the texts of another one of their group: equal samples, or copies under another id",
+                int(texts in seen),
+            )
+            seen.add(texts)
     numbers = {group_id: number for number, group_id in enumerate(members)}
     groups = tuple(Group(tuple(rollouts.values())) for rollouts in members.values())
     return Log(groups, tuple(numbers[group_id] for group_id in order))
@@ -259,7 +266,9 @@ def _success(episode: Episode, settings: ImportSettings) -> bool:
         return _reaches(episode.reward, settings.success_at)
     value = at_path(episode.row, settings.success)
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
+        value = value.strip().lower() == "true"
+    if isinstance(value, bool) and settings.success_at != 1.0:
+        raise ConfigError(f"{settings.success!r} is true or false, on which success_at has no effect; leave it out")
     return value if isinstance(value, bool) else _reaches(number(value, settings.success), settings.success_at)
 
 

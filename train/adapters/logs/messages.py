@@ -2,12 +2,12 @@
 
 Whoever writes messages writes them differently, and a scheme must see one action and one state in all of them. So every message is
 first read into a ``Message``, by what it contains: OpenAI's chat messages (also with a legacy ``function_call``, and with calls as JSON
-texts), Anthropic's blocks (``tool_use``, ``tool_result``, ``thinking``), items of the Responses API, ShareGPT's ``from`` and ``value``,
-calls and results in tags (``<tool_call>``, ``<tool_response>``, ``<functioncall>``), and the roles of ``ROLES``.
+texts), Anthropic's blocks (``tool_use``, ``tool_result``, ``thinking``), items of the Responses API, Gemini's ``parts``, LangChain's
+``type``, ShareGPT's ``from`` and ``value``, calls and results in tags (``<tool_call>``, ``<tool_response>``, ``<functioncall>``), and the roles of ``ROLES``.
 
 An action is the turn's calls, each as ``name(arguments)`` with sorted keys, or else its text. It contains neither a thought nor the
 id of a call. Calls of one turn, and their results, are put in the order of the calls' texts. A message that says that it is not
-trained on (``weight: 0``, ``is_demo``, ``trainable: false``, ``loss_mask: 0``) is shown, and no turn.
+trained on (``UNTRAINED``, such as ``weight: 0`` or ``is_demo``) is shown, and no turn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.logs.episodes import Exchange, require_length
-from creditflow.train.adapters.logs.rows import RowError
+from creditflow.train.adapters.logs.rows import RowError, truth
 
 __all__ = [
     "ROLES",
@@ -48,10 +48,23 @@ ROLES: Final[Mapping[str, str]] = {
 RESULTS: Final = frozenset(
     ("tool", "function", "ipython", "tool_response", "tool_result", "tool_output", "function_response")
 )
-_ITEMS: Final = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}  # of Responses
+_ITEMS: Final = {  # of the Responses API
+    **dict.fromkeys(("function_call", "custom_tool_call", "reasoning"), "assistant"),
+    **dict.fromkeys(("function_call_output", "custom_tool_call_output"), "tool"),
+}
+_TYPES: Final = frozenset(("human", "ai", "system", "tool", "function"))  # LangChain's, which stand for roles
+UNTRAINED: Final[Mapping[str, bool]] = {  # the value with which a message says that it is not trained on
+    **dict.fromkeys(("weight", "loss_mask", "trainable", "train", "training", "loss"), False), "is_demo": True,
+}  # fmt: skip
+_THOUGHTS: Final = (
+    "reasoning_content", "reasoning", "reasoning_text", "thinking", "thinking_blocks", "thought", "thoughts", "reasoning_details",
+)  # fmt: skip
+_MEDIA: Final = re.compile(r"image|audio|video|file|document|media|blob|inline_data")
 _CALL_TAG: Final = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>|<functioncall>\s*(\{.*\})", re.DOTALL)
 _RESULT_TAG: Final = re.compile(r"<tool_response>\n?(.*?)\n?</tool_response>", re.DOTALL)
 _THINK, _THINK_END = "<think>", "</think>"
+_OPENS: Final = re.compile(r"<(?:think|thinking|thought|reasoning)>|\[THINK\]")
+_CLOSES: Final = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]")
 
 
 class Call(NamedTuple):
@@ -195,14 +208,18 @@ def untrained(messages: Iterable[Any]) -> list[Any]:
 
 
 def _is_trained(message: Message) -> bool:
-    fields = message.fields or {}
-    mask = fields.get("loss_mask", 1)
-    return not (
-        fields.get("weight", 1) == 0
-        or fields.get("is_demo") is True
-        or fields.get("trainable", True) in (False, 0)
-        or (not any(mask) if isinstance(mask, list) else mask in (False, 0))
+    return not any(
+        name in UNTRAINED and _says(value, name, UNTRAINED[name]) for name, value in (message.fields or {}).items()
     )
+
+
+def _says(value: Any, name: str, wanted: bool) -> bool:
+    """Whether a flag, a weight, or every entry of a mask of tokens is false (or, if ``wanted``, true)."""
+    if isinstance(value, list):
+        return all(_says(entry, name, wanted) for entry in value)
+    if isinstance(value, int | float) and value not in (0, 1):  # a weight
+        return wanted
+    return truth(value, name) is wanted
 
 
 def _joined(messages: Sequence[Message]) -> Message:
@@ -255,14 +272,22 @@ def read_message(message: Any) -> Message:
         return message
     if not isinstance(message, Mapping):
         raise RowError("a message is not an object with a role", short_repr(message))
-    role = message.get("role", message.get("from", _ITEMS.get(str(message.get("type")))))
+    kind = str(message.get("type"))
+    if kind in _TYPES and isinstance(message.get("data"), Mapping):
+        message = {"type": kind, **message["data"]}
+    role = message.get("role", message.get("from", _ITEMS.get(kind, kind if kind in _TYPES else None)))
     if not isinstance(role, str):
         raise RowError("a message is not an object with a role", short_repr(message))
     name = re.sub(r"[-\s]", "_", role.strip().lower())
     if name not in ROLES:
         raise RowError(f"a message has an unknown role; known are {', '.join(ROLES)}", short_repr(role))
     content = _Content()
-    content.add(message.get("content", message.get("value", message.get("text"))))
+    content.add(
+        next(
+            (message[key] for key in ("content", "value", "text", "parts", "refusal") if message.get(key) is not None),
+            None,
+        )
+    )
     content.add_item(message)
     if ROLES[name] == CALLS:
         content.calls += _calls("\n".join(content.texts))
@@ -314,32 +339,38 @@ class _Content:
             return
         if not isinstance(part, Mapping):
             raise RowError("a part of a message is neither a text nor an object", short_repr(part))
-        kind = str(part.get("type", "text" if isinstance(part.get("text"), str) else ""))
-        if kind in ("thinking", "reasoning", "redacted_thinking", "reasoning.text", "reasoning.summary", "thought"):
-            self.thoughts.append(_texts(part, ("thinking", "reasoning", "text", "content", "summary")))
-        elif kind in ("tool_use", "tool_call", "function_call", "tool-call"):
+        kind, part = _kind(part)
+        if kind.startswith(("thinking", "reasoning", "redacted_thinking", "thought")):
+            self.thoughts.append(_texts(part, ("thinking", "reasoning", "text", "content", "summary", kind)))
+        elif kind.endswith(("tool_use", "tool_call", "function_call", "function")):
             self.calls.append(_call(part))
-        elif kind in ("tool_result", "function_call_output", "tool-result"):
-            value = part.get("content", part.get("output", part.get("result")))
+        elif kind.endswith(("tool_result", "tool_response", "function_response", "call_output")):
+            value = next((part[key] for key in ("content", "output", "result", "response") if key in part), None)
             call_id = part.get("tool_use_id", part.get("call_id", part.get("tool_call_id", "")))
             self.results.append(Result(_plain(value, self.images), call_id if isinstance(call_id, str) else ""))
-        elif isinstance(part.get("text"), str):
-            self.texts.append(part["text"])
-        else:  # an image or a sound, by URL or as data: named, never kept
+        elif isinstance(text := part.get("text", part.get("refusal")), str):
+            self.texts.append(text)
+        elif _MEDIA.search(kind):  # by URL or as data: named, never kept
             self.texts.append(_named(part, self.images))
+        else:
+            raise RowError("a part of a message has an unknown type", short_repr(part))
 
     def add_item(self, message: Mapping[str, Any]) -> None:
         """Add what fields beside the content say: reasoning, calls, and the items of the Responses API."""
         kind = message.get("type")
-        if kind in ("function_call", "function_call_output") and "role" not in message:
+        if kind in _ITEMS and kind != "reasoning" and "role" not in message:
             self.add_part(message)
         if kind == "reasoning" and "role" not in message:
             self.add_part({**message, "content": message.get("content") or message.get("summary")})
             self.texts.clear()
-        for name in ("reasoning_content", "reasoning", "thinking", "thought", "reasoning_details"):
+        for name in _THOUGHTS:
             value = message.get(name)
             if value and not self.thoughts:
-                text = value if isinstance(value, str) else _texts({"text": value}, ("text",))
+                text = (
+                    value
+                    if isinstance(value, str)
+                    else _texts({"text": value}, ("text", "thinking", "reasoning", "summary"))
+                )
                 self.thoughts += [text] if text else []
         calls = message.get("tool_calls")
         legacy = message.get("function_call")
@@ -351,6 +382,10 @@ class _Content:
         structured = bool(self.thoughts or self.calls) or not self.plain
         content = "\n".join(filter(None, self.texts))
         thought, text = split_thought(content)
+        if self.thoughts and text.startswith(
+            self.thoughts[0].strip()
+        ):  # some writers keep the thought in the content too
+            text = text.removeprefix(self.thoughts[0].strip()).strip()
         tagged = []
         for match in _CALL_TAG.finditer(text):
             try:
@@ -367,18 +402,24 @@ class _Content:
 
 
 def split_thought(content: str) -> tuple[str, str]:
-    """Reasoning within think tags, and the rest. A thought that is not closed has no rest.
+    """Reasoning within think tags (also ``thinking``, ``thought``, ``reasoning``), and the rest: what follows, else what stands before.
+
+    A thought that is not closed has no rest but that.
 
     >>> split_thought("<think>left is blocked</think> go up")
     ('left is blocked', 'go up')
     >>> split_thought("<think>left is blo")
     ('left is blo', '')
     """
-    before, tag, after = content.rpartition(_THINK_END)
-    if tag:
-        return before.strip().removeprefix(_THINK).strip(), after.strip()
-    before, tag, after = content.partition(_THINK)
-    return (after.strip(), before.strip()) if tag else ("", content)
+    opened, closed = _OPENS.search(content), max(_CLOSES.finditer(content), key=lambda tag: tag.end(), default=None)
+    if closed is None:
+        return (content[opened.end() :].strip(), content[: opened.start()].strip()) if opened else ("", content)
+    before, after = content[: closed.start()].strip(), content[closed.end() :].strip()
+    if opened and opened.end() <= closed.start() and not content[: opened.start()].strip():
+        before = content[opened.end() : closed.start()].strip()
+    elif opened and opened.end() <= closed.start() and not after:
+        before, after = content[opened.end() : closed.start()].strip(), content[: opened.start()].strip()
+    return before, after
 
 
 def _texts(part: Mapping[str, Any], names: Iterable[str]) -> str:
@@ -411,6 +452,15 @@ def _plain(value: Any, images: list[str]) -> str:
     if isinstance(value, Mapping) and value.get("type") in ("image", "image_url", "input_image"):
         return _named(value, images)
     return json.dumps(value, sort_keys=True)
+
+
+def _kind(part: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A part's type in snake case, and what it contains. Gemini writes the type as the only key: ``{"functionCall": {…}}``."""
+    if part.get("thought") is True:
+        return "thought", part
+    kind = part.get("type", next((key for key in part if key not in ("id", "cache_control", "thoughtSignature")), ""))
+    inner = part if "type" in part or not isinstance(part.get(kind), Mapping) else part[kind]
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(kind)).lower().replace("-", "_").replace(".", "_"), inner
 
 
 def _named(part: Mapping[str, Any], images: list[str]) -> str:

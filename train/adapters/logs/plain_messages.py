@@ -9,10 +9,12 @@ before the model's first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from creditflow.envs.errors import short_repr
+from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.ends import end_of
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
@@ -58,6 +60,9 @@ def _episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Ep
 def _messages(row: Row, field: str) -> list[Any]:
     for name in [field] if field else LISTS:
         messages = at_path(row, name)
+        if isinstance(messages, str) and messages.lstrip()[:1] == "[":  # as tables of texts keep lists
+            with suppress(DataError):
+                messages = parse_json(messages, where=name)
         if isinstance(messages, list):
             return messages
     lists = [name for name, value in row.items() if isinstance(value, list) and value and isinstance(value[0], Mapping)]

@@ -32,6 +32,7 @@ last tool which a turn called names the state after it. Tokens are not in the fi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +43,7 @@ from typing import Any, Final
 from creditflow.envs.errors import ConfigError, check_name, short_repr, unknown_name_error
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.decoded_text import text_turns
-from creditflow.train.adapters.logs.ends import end_of, require_known_ends
+from creditflow.train.adapters.logs.ends import CUTS, end_of, require_known_ends
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, group_episodes
 from creditflow.train.adapters.logs.messages import as_messages, read_message, shown, split_thought, turns_of, untrained
 from creditflow.train.adapters.logs.plain_messages import message_episodes
@@ -106,7 +107,9 @@ def read_log(source: str, path: str | Path, settings: ImportSettings | None = No
 
 _OWN_NAMES: Final = ("id", "uid", "episode_id", "trajectory_id")
 
-_TRL_COLUMNS: Final = ("step", "prompt", "completion", "advantage", "image", "images", "done", "truncated")
+_TRL_COLUMNS: Final = frozenset(
+    ("step", "prompt", "completion", "advantage", "image", "images", "done", "id", "uid", "task_id", "group_id", *CUTS)
+)
 
 
 def trl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
@@ -132,12 +135,18 @@ def _weights(reward: str) -> dict[str, float]:
     {'accuracy': 1.0, 'format': 0.5}
     """
     weights = dict[str, float]()
-    for entry in filter(None, reward.split(",")):
+    for entry in reward.split(",") if reward else ():
         name, star, factor = entry.rpartition("*")
+        name = (name if star else entry).strip()
         try:
-            weights[name if star else entry] = float(factor) if star else 1.0
+            weight = float(factor) if star else 1.0
         except ValueError:
-            raise ConfigError(f"a reward is NAME or NAME*WEIGHT, got {short_repr(entry)}") from None
+            weight = math.nan
+        if not name or not math.isfinite(weight) or name in weights:
+            raise ConfigError(
+                f"a reward is NAME or NAME*WEIGHT, each name once, got {short_repr(entry)} in {short_repr(reward)}"
+            )
+        weights[name] = weight
     return weights
 
 
@@ -147,7 +156,10 @@ def _trl_episode(where: str, row: Row, weights: dict[str, float], settings: Impo
         weights = {
             name: 1.0
             for name, value in row.items()
-            if name not in _TRL_COLUMNS and isinstance(value, int | float) and not isinstance(value, bool)
+            if name
+            not in _TRL_COLUMNS | {settings.id, settings.group, settings.done, settings.success, settings.state_key}
+            and isinstance(value, int | float)
+            and not isinstance(value, bool)
         }
         if weights:
             tally.note(f"the reward is the sum of {', '.join(map(repr, sorted(weights)))} with weight 1")
@@ -176,6 +188,8 @@ def _trl_turns(
     context = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not isinstance(context, list) or not isinstance(completion, list):
         raise RowError("prompt and completion are neither texts nor lists of messages", f"{type(completion).__name__}")
+    if settings.turns != "roles":
+        raise ConfigError(f"--turns {settings.turns} has no effect on messages, which are turns already; leave it out")
     turns, after = turns_of(
         completion, prompt=context
     )  # every message of the prompt is context, also the model's earlier ones
@@ -238,7 +252,7 @@ def _verl_agent_rollout(row: Row, settings: ImportSettings) -> str:
         raise RowError("there is no traj_uid, so its rollout is unknown (one line in the trainer adds it: DATA.md)")
     for field in ("input", "output"):
         text(row, field)
-    number(at_path(row, settings.reward or "score"), "score")
+    number(at_path(row, settings.reward or "score"), settings.reward or "score")
     return key_of([row.get("step"), name])
 
 
@@ -334,9 +348,9 @@ def _with_results(turns: list[Exchange], trace: Any) -> list[Exchange]:
     Raises:
         RowError: the trace has not one entry for each result.
     """
-    entries = trace if isinstance(trace, list) else []
-    if not entries:
+    if trace in (None, []):
         return turns
+    entries = trace if isinstance(trace, list) else []
     results = sum(turn.results for turn in turns)
     if results != len(entries):
         raise RowError("'tool_trace' has not one entry for each result of a tool", f"{len(entries)} for {results}")
@@ -355,8 +369,8 @@ def _reward(result: Any) -> float:
     """The reward in a tool's metadata, else in its data, as OpenEnv looks it up; 0 if there is none."""
     for path in ("metadata.reward", "data.reward"):
         value = at_path(result, path)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return number(value, "reward")
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            return number(value, f"{path} of a tool")
     return 0.0
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "read_rows",
     "require_any",
     "text",
+    "truth",
 ]
 
 
@@ -235,7 +236,7 @@ def number(value: Any, name: str) -> float:
     Raises:
         RowError: another value.
     """
-    if isinstance(value, str) and len(value) <= 40:
+    if isinstance(value, str) and len(value) <= 40 and "_" not in value:
         with contextlib.suppress(ValueError):
             value = float(value)
     if isinstance(value, int | float):
@@ -246,6 +247,27 @@ def number(value: Any, name: str) -> float:
         if math.isfinite(result):
             return result
     raise RowError(f"{name!r} is not a finite number", "missing" if value is MISSING else short_repr(value))
+
+
+_TRUE: Final = frozenset(("true", "yes", "1", "1.0"))
+_FALSE: Final = frozenset(("false", "no", "0", "0.0"))
+
+
+def truth(value: Any, name: str) -> bool | None:
+    """True or false, also as 1 and 0 or as a text; None if the value is missing (None, "").
+
+    >>> truth("True", "cut"), truth(0.0, "cut"), truth(None, "cut")
+    (True, False, None)
+
+    Raises:
+        RowError: another value.
+    """
+    word = str(value).strip().lower() if isinstance(value, str | int | float) else ""
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    if value is None or value is MISSING or value == "":
+        return None
+    raise RowError(f"{name!r} is neither true nor false", short_repr(value))
 
 
 def given_name(value: Any) -> str:

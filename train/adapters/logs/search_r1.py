@@ -69,7 +69,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
     payloads: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
     order = list[str]()
-    for where, row in read_json_rows(path):
+    for where, row in read_json_rows(path, nan_as_null=True):
         try:
             group_id, question, turns = _row(row)
         except DataError as error:

@@ -18,7 +18,7 @@ import numpy as np
 
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
-from creditflow.train.adapters.logs.ends import End, end_of
+from creditflow.train.adapters.logs.ends import ENDS, End, as_word, end_of
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, require_length
 from creditflow.train.adapters.logs.messages import (
     Call,
@@ -30,7 +30,18 @@ from creditflow.train.adapters.logs.messages import (
     turns_of,
     untrained,
 )
-from creditflow.train.adapters.logs.rows import MISSING, Row, RowError, Rows, Tally, at_path, each_row, number, own_name
+from creditflow.train.adapters.logs.rows import (
+    MISSING,
+    Row,
+    RowError,
+    Rows,
+    Tally,
+    at_path,
+    each_row,
+    number,
+    own_name,
+    truth,
+)
 from creditflow.wrappers.records.tokens import Tokens
 
 __all__ = ["last_branch", "tokens_of", "turns_of_branch", "verifiers_episodes"]
@@ -195,7 +206,7 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
     names = [name for name in (group, agent) if name not in (MISSING, None, "", "agent")]
     return Episode(
         where, task, names[0] if len(names) == 1 else names or "", tuple(turns), reward, trace, None if after is None else after.text,
-        end_of(dict(trace), settings.done, tally) if settings.done else _limit(trace.get("stop_condition"), bool(trace.get("errors")), _length_finished(trace)),
+        _end(dict(trace), settings, tally, failed=bool(trace.get("errors")), cut=_length_finished(trace)),
         policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
         id=own_name(trace.get("id")), messages=as_messages(_spelled(branch)),
     )  # fmt: skip
@@ -230,13 +241,31 @@ def _length_finished(trace: Mapping[str, Any]) -> bool:
     return bool(done) and done[-1].get("finish_reason") == "length"
 
 
-def _limit(condition: Any, failed: bool, cut: bool) -> End:
-    name = condition if isinstance(condition, str) else ""
-    if cut or "token" in name or name in ("prompt_too_long", "compaction_failed"):
+def _end(row: Row, settings: ImportSettings, tally: Tally, *, failed: bool, cut: bool) -> End:
+    """How a rollout ended: by the field that is named, else ``done`` or a flag, else by verifiers' stop condition.
+
+    Conditions are functions of an environment, so any other name may be an end by itself; it is reported.
+    """
+    condition = row.get("stop_condition")
+    name = as_word(condition) if isinstance(condition, str) else ""
+    if settings.done or (not name and not cut and not failed):
+        return end_of(row, settings.done, tally)
+    if cut or "token" in name or name == "compaction_failed":
         return "token_limit"
-    if name in ("max_turns", "max_turns_reached") or name.endswith("timeout") or name.startswith("timeout"):
+    if name.endswith("timeout") or name.startswith("timeout"):
         return "env_limit"
-    return "env_error" if failed or name.endswith("error") else ""
+    if known := ENDS.get(name, ""):
+        return known
+    if failed or name.endswith("error"):
+        return "env_error"
+    tally.note(
+        f"stop condition {short_repr(name, 60)} counts as an end by itself",
+        int(name not in ENDS and name not in _OWN_ENDS),
+    )
+    return ""
+
+
+_OWN_ENDS: Final = frozenset(("no_tools_called", "has_final_env_response", "is_completed", "agent_completed"))
 
 
 def _metrics(metrics: Any) -> dict[str, float]:
@@ -262,19 +291,21 @@ def _result(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Epi
         raise RowError("'prompt' and 'completion' are neither texts nor lists of messages")
     turns, after = turns_of(completion, prompt=context)
     task = row.get("example_id", MISSING)
-    cut = row.get("is_truncated") is True
-    end = _limit(row.get("stop_condition"), row.get("error") is not None, cut)
+    limited = truth(row.get("is_truncated"), "is_truncated") or False
+    end = _end(row, settings, tally, failed=bool(row.get("error")), cut=limited)
     return Episode(
         where, [task] if task is not MISSING else context, "", tuple(_with_steps(turns, row.get("trajectory"))),
         number(value, name), row, None if after is None else after.text,
-        end_of(row, settings.done, tally) if settings.done else end, values=_metrics(row.get("metrics")), messages=as_messages([*untrained(context), *completion]),
+        end, values=_metrics(row.get("metrics")), messages=as_messages([*untrained(context), *completion]),
     )  # fmt: skip
 
 
 def _with_steps(turns: list[Exchange], steps: Any) -> list[Exchange]:
     """The turns with the fields of their steps: its own reward and advantage, and ``extras``."""
-    if not isinstance(steps, list) or not steps or not all(isinstance(step, Mapping) for step in steps):
+    if steps in (None, []):
         return turns
+    if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
+        raise RowError("'trajectory' is not a list of steps", short_repr(steps))
     if len(steps) != len(turns):
         raise RowError("'trajectory' has not one step for each turn of the model", f"{len(steps)} for {len(turns)}")
     out = []

@@ -146,13 +146,67 @@ def test_parallel_calls_and_their_results_in_another_order_are_one_action_and_on
 
 @pytest.mark.parametrize(
     "mark",
-    [{"weight": 0}, {"is_demo": True}, {"trainable": False}, {"loss_mask": 0}, {"loss_mask": [0, 0]}, {"weight": 0.0}],
-)
+    [
+        {"weight": 0}, {"weight": 0.0}, {"weight": "0"}, {"is_demo": True}, {"is_demo": 1}, {"is_demo": "True"}, {"trainable": False},
+        {"trainable": "false"}, {"train": False}, {"training": False}, {"loss": False}, {"loss_mask": 0}, {"loss_mask": "0"},
+        {"loss_mask": [0, 0]}, {"loss_mask": [0.0]},
+    ],
+)  # fmt: skip
 def test_a_message_that_is_not_trained_on_is_shown_and_no_turn(mark: Json, tmp_path: Path) -> None:
     messages = [user("show me"), agent("like this", **mark), user(TASK), agent("go"), user(ROOM)]
     found = only(read(tmp_path, [{"messages": messages, "reward": 1, "task_id": "t", "done": True}]))
     assert [turn.action for turn in found.turns] == ["go"]
     assert "like this" in found.turns[0].observation
+
+
+@pytest.mark.parametrize(
+    "mark", [{"weight": None}, {"weight": 0.5}, {"weight": "1"}, {"is_demo": "false"}, {"trainable": "true"}, {"loss_mask": [0, 1]}, {"loss_mask": None}]
+)  # fmt: skip
+def test_a_message_that_is_trained_on_is_a_turn(mark: Json, tmp_path: Path) -> None:
+    row = {"messages": [user(TASK), agent("go", **mark), user(ROOM)], "reward": 1, "task_id": "t", "done": True}
+    assert [turn.action for turn in only(read(tmp_path, [row])).turns] == ["go"]
+
+
+@pytest.mark.parametrize(
+    ("part", "action", "thought"),
+    [
+        ({"type": "refusal", "refusal": "I cannot"}, "I cannot", ""), ({"type": "server_tool_use", "id": "s", "name": "go", "input": {}}, "go()", ""),
+        ({"type": "mcp_tool_use", "id": "m", "name": "go", "input": {}}, "go()", ""), ({"type": "toolCall", "id": "t", "name": "go"}, "go()", ""),
+        ({"functionCall": {"name": "go", "args": {}}}, "go()", ""), ({"type": "function", "id": "f", "function": {"name": "go"}}, "go()", ""),
+        ({"text": "north?", "thought": True}, "", "north?"), ({"type": "thoughts", "text": "north?"}, "", "north?"),
+        ({"type": "reasoning_content", "reasoning_content": "north?"}, "", "north?"), ({"type": "redacted_thinking", "data": "x"}, "", ""),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_message_is_read_by_its_type(part: Json, action: str, thought: str, tmp_path: Path) -> None:
+    row = {"messages": [user(TASK), agent([part]), user(ROOM), agent("end")], "reward": 1, "task_id": "t", "done": True}
+    turn = only(read(tmp_path, [row])).turns[0]
+    assert (turn.action, turn.thought) == (action, thought)
+
+
+def test_a_part_of_an_unknown_type_is_an_error(tmp_path: Path) -> None:
+    row = {
+        "messages": [user(TASK), agent([{"type": "hologram", "id": "h1"}])],
+        "reward": 1,
+        "task_id": "t",
+        "done": True,
+    }
+    with pytest.raises(DataError, match=r"unknown type: .*hologram"):
+        read(tmp_path, [row], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "action"),
+    [
+        ({"content": "<thinking>why</thinking>go"}, "go"), ({"content": "<reasoning>why</reasoning>\ngo"}, "go"), ({"content": "[THINK]why[/THINK]go"}, "go"),
+        ({"content": "<thought>why</thought>go"}, "go"), ({"content": "go <think>why</think>"}, "go"), ({"content": "why</think>go"}, "go"),
+        ({"content": "go", "thoughts": "why"}, "go"), ({"content": "go", "thinking_blocks": [{"type": "thinking", "thinking": "why"}]}, "go"),
+        ({"content": "why\n```\nls\n```", "thought": "why"}, "```\nls\n```"),
+    ],
+)  # fmt: skip
+def test_an_action_contains_no_thought(fields: Json, action: str, tmp_path: Path) -> None:
+    row = {"messages": [user(TASK), {"role": "assistant", **fields}], "reward": 1, "task_id": "t", "done": True}
+    [turn] = only(read(tmp_path, [row])).turns
+    assert (turn.action, turn.thought) == (action, "why")
 
 
 def test_an_unknown_role_is_an_error_that_lists_the_known(tmp_path: Path) -> None:
@@ -194,17 +248,46 @@ def test_an_end_that_says_that_the_episode_failed_outweighs_its_reward(end: str,
         ({"done": True, "truncated": True}, "env_limit"), ({"done": True, "info": {"TimeLimit.truncated": True}}, "env_limit"),
         ({"done": True, "TimeLimit.truncated": True}, "env_limit"), ({"truncated": True}, "env_limit"),
         ({"done": True, "truncated": False}, "failed"), ({"done": 1}, "failed"), ({"done": 0}, "env_limit"), ({"done": "TRUE"}, "failed"),
-        ({"done": "TerminationReason.MAX_STEPS"}, "env_limit"),
+        ({"done": "TerminationReason.MAX_STEPS"}, "env_limit"), ({"done": True, "truncated": 1}, "env_limit"), ({"truncated": "True"}, "env_limit"),
+        ({"done": "1", "is_truncated": 1.0}, "env_limit"), ({"done": True, "info": {"TimeLimit.truncated": "true"}}, "env_limit"),
+        ({"done": "", "truncated": "false"}, "failed"), ({"done": "max_turns_exceeded"}, "env_limit"), ({"done": "length"}, "token_limit"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("source", ["messages", "openenv", "verl", "trl"])
+@pytest.mark.parametrize("source", ["messages", "openenv", "verl", "verl-agent", "trl"])
 def test_limits_are_told_from_ends_in_every_format(source: str, fields: Json, reason: str, tmp_path: Path) -> None:
     row = {
         "messages": {"messages": [user(TASK), agent("go")], "reward": 0.0, "task_id": "t"},
         "openenv": {"messages": [user(TASK), agent("go")], "reward": 0.0, "task": "t", "episode_id": "e"},
-        "verl": {"input": "p", "output": "go", "score": 0.0, "step": 1}, "trl": {"prompt": "p", "completion": "go", "acc": 0.0, "step": 1},
+        "verl": {"input": "p", "output": "go", "score": 0.0, "step": 1},
+        "verl-agent": {"input": "p", "output": "go", "score": 0.0, "step": 1, "traj_uid": "t"}, "trl": {"prompt": "p", "completion": "go", "acc": 0.0, "step": 1},
     }[source]  # fmt: skip
     assert only(read(tmp_path, [{**row, **fields}], source)).stop_reason == reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"stop_condition": "max_turns_reached"}, "env_limit"), ({"stop_condition": "step_limit"}, "env_limit"), ({"stop_condition": "timeout_reached"}, "env_limit"),
+        ({"stop_condition": "prompt_too_long"}, "token_limit"), ({"is_truncated": "true"}, "token_limit"), ({"is_truncated": 0, "done": False}, "env_limit"),
+        ({"error": {"error": "x"}}, "env_error"), ({"error": "", "done": True}, "failed"), ({"stop_condition": "no_tools_called"}, "failed"),
+    ],
+)  # fmt: skip
+def test_ends_of_verifiers_are_its_conditions_or_the_fields_that_all_formats_share(
+    fields: Json, reason: str, tmp_path: Path
+) -> None:
+    row = {"example_id": 3, "prompt": [user(TASK)], "completion": [agent("go")], "reward": 0.0}
+    assert only(read(tmp_path, [{**row, **fields}], "verifiers")).stop_reason == reason
+    own = read(tmp_path, [{**row, "stop_condition": "found_the_safe"}], "verifiers")
+    assert (only(own).stop_reason, own.tally.notes["stop condition 'found_the_safe' counts as an end by itself"]) == (
+        "failed",
+        1,
+    )
+
+
+@pytest.mark.parametrize(("cut", "reason"), [(True, "env_limit"), ("false", "failed"), (0, "failed")])
+def test_a_field_of_ends_may_be_one_that_says_that_a_limit_cut_them(cut: Any, reason: str, tmp_path: Path) -> None:
+    row = {"messages": [user(TASK), agent("go")], "reward": 0.0, "task_id": "t", "info": {"truncated": cut}}
+    assert only(read(tmp_path, [row], done="info.truncated")).stop_reason == reason
 
 
 @pytest.mark.parametrize("source", ["verl", "trl", "openenv", "verl-agent"])
@@ -233,6 +316,8 @@ def test_copies_of_a_row_are_counted_once_if_they_have_an_id_and_said_otherwise(
     named = read(tmp_path, [{**row, "id": "a"}, {**row, "id": "a"}])
     assert (named.rollouts, named.tally.notes["copies of a row, with the same id, are counted once"]) == (1, 1)
     assert "stand twice" in read(tmp_path, [row, row]).to_text()
+    others = read(tmp_path, [{**row, "id": "a", "started": "10:00"}, {**row, "id": "b", "started": "10:01"}])
+    assert (others.rollouts, "copies under another id" in others.to_text()) == (2, True)
 
 
 MARKS = {
@@ -243,6 +328,11 @@ MARKS = {
     "mistral": ("</s>[INST] ", " [/INST] ", "</s>"),
     "phi": ("<|end|>\n<|user|>\n", "<|end|>\n<|assistant|>\n", "<|end|>"),
     "deepseek": ("<｜end▁of▁sentence｜><｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>"),
+    "llama 2": (" </s><s>[INST] ", " [/INST] ", " </s>"), "mistral, tool": ("</s>[TOOL_RESULTS]", "[/TOOL_RESULTS]", "</s>"),
+    "command r": ("<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|USER_TOKEN|>", "<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
+    "phi 4": ("<|im_end|><|im_start|>user<|im_sep|>", "<|im_end|><|im_start|>assistant<|im_sep|>", "<|im_end|>"),
+    "granite": ("<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>", "<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>", "<|end_of_text|>"),
+    "exaone": ("[|endofturn|]\n[|user|]", "[|endofturn|]\n[|assistant|]", "[|endofturn|]"), "gemma, skipped": ("\nuser\n", "\nmodel\n", "<pad><pad>"),
     "chatml, skipped": ("\nuser\n", "\nassistant\n", ""), "llama, skipped": ("user\n\n", "assistant\n\n", ""),
 }  # fmt: skip
 
@@ -255,8 +345,24 @@ def test_dumps_in_known_chat_templates_are_cut_at_their_marks(template: str, tmp
     assert [(turn.observation, turn.response) for turn in found.turns] == [("p", "go north"), (ROOM, "open it")]
 
 
-def test_a_dump_in_an_unknown_template_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    row = {"input": "p", "output": "go<|turn_end|><|turn_user|>room<|turn_model|>end", "score": 1.0, "step": 1}
+@pytest.mark.parametrize("template", [name for name in MARKS if name != "llama, skipped"])  # which leaves no mark
+def test_an_end_of_a_sequence_is_no_part_of_an_action(template: str, tmp_path: Path) -> None:
+    environment, _, end = MARKS[template]
+    for output, after in (("go north", None), ("go north" + environment + ROOM, ROOM)):
+        row = {"step": 1, "prompt": "p", "completion": output + end, "acc": 1.0}
+        [turn] = only(read(tmp_path, [row], "trl")).turns
+        assert turn.action == "go north", after
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "go<|turn_end|><|turn_user|>room<|turn_model|>end", "<|channel|>final<|message|>go<|end|><|start|>user<|message|>room", "go</s>USER: room ASSISTANT: end",
+        "go<|END_OF_TURN|><|USER|>room", "go\n\n### Instruction:\nroom\n\n### Response:\nend", "go<seed:eos><seed:bos>user\nroom", "go[e~[\n]~b]user\nroom",
+    ],
+)  # fmt: skip
+def test_a_dump_in_an_unknown_template_is_left_out_with_its_reason(output: str, tmp_path: Path) -> None:
+    row = {"input": "p", "output": output, "score": 1.0, "step": 1}
     with pytest.raises(DataError, match="special tokens of a chat template that is not known"):
         read(tmp_path, [row], "verl", strict=True)
 
@@ -277,6 +383,39 @@ def test_rewards_that_add_up_to_the_threshold_are_a_success(parts: list[float], 
     messages = [message for i in range(len(parts)) for message in (user(f"s{i}"), agent("a"))]
     found = only(read(tmp_path, [{"messages": messages, "reward": parts, "task_id": "t", "done": True}]))
     assert found.success
+
+
+@pytest.mark.parametrize("reward", ["acc,", ",", "acc,acc", "acc*nan", "acc*inf", "acc*", "*2"])
+def test_every_entry_of_a_sum_of_rewards_names_a_column_and_a_finite_weight(reward: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="each name once"):
+        read(tmp_path, [{"step": 1, "prompt": "p", "completion": "c", "acc": 1.0}], "trl", reward=reward)
+
+
+@pytest.mark.parametrize("other", ["id", "task_id", "is_truncated", "run"])
+def test_columns_that_name_a_rollout_or_its_end_are_no_rewards(other: str, tmp_path: Path) -> None:
+    row = {"step": 1, "prompt": "p", "completion": "c", "acc": 0.5, other: 1}
+    assert only(read(tmp_path, [row], "trl", id="run" if other == "run" else "")).turns[0].reward == 0.5
+
+
+@pytest.mark.parametrize(
+    ("source", "settings", "message"),
+    [
+        ("messages", {"success": "ok", "success_at": 5.0}, "has no effect"),
+        ("trl", {"turns": "single"}, "has no effect"),
+    ],
+)
+def test_an_option_without_effect_on_a_file_is_an_error(
+    source: str, settings: Json, message: str, tmp_path: Path
+) -> None:
+    row = {
+        "messages": [user(TASK), agent("go")],
+        "reward": 1,
+        "ok": True,
+        "prompt": [user(TASK)],
+        "completion": [agent("go")],
+    }
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, [row], source, **settings)
 
 
 def test_an_option_that_names_nothing_is_an_error(tmp_path: Path) -> None:
