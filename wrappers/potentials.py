@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.files.atomic import write_json
 from creditflow.envs.reading.json_text import read_json
+from creditflow.wrappers.credit.base import is_sum
 from creditflow.wrappers.credit.registry import lookup, make, names
 from creditflow.wrappers.credit.states.gigpo import discounted_returns
 from creditflow.wrappers.credit.states.hgpo import history_groups
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.credit.sums import is_sum
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN

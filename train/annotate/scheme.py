@@ -17,7 +17,7 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.canonical.embedding import CachedEmbedder
 from creditflow.wrappers.canonical.merge import TextSource, compared_texts, merged_group, similar_states
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.credit.sums import schemes_of
+from creditflow.wrappers.credit.combined import schemes_of
 from creditflow.wrappers.records.group import Group
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from creditflow.train.bench.controls import (
 from creditflow.train.bench.variants.entry import SchemeEntry
 from creditflow.train.bench.variants.names import MethodName
 from creditflow.wrappers import credit
+from creditflow.wrappers.credit.base import is_sum
 from creditflow.wrappers.credit.registry import known, lookup
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
 
@@ -141,13 +142,16 @@ def base_method(name: str) -> str:
 
 
 def scheme_entry(name: str) -> SchemeEntry:
-    """A scheme by name: one of ``NAMED``, or a registered scheme in paper semantics.
+    """A scheme by name: one of ``NAMED``, or a registered scheme or a sum of them in paper semantics.
 
-    Either may have values of parameters, such as ``graphgpo{distance_discount=0.3}``, and an annotation source.
+    The first two may have values of parameters, such as ``graphgpo{distance_discount=0.3}``, and an annotation source.
 
     Raises:
         ConfigError: a name or value is unknown (the message suggests the nearest one), or the scheme reads no annotations.
     """
+    if is_sum(name) and "{" not in name:
+        credit.make(name)  # its errors
+        return SchemeEntry(name)
     parsed = MethodName.parse(name)
     if parsed.source:
         base = str(replace(parsed, source=""))
@@ -175,7 +179,7 @@ def settings_of(names: Sequence[str]) -> dict[str, str]:
     described = {}
     for name in names:
         entry = scheme_entry(name)
-        preset = lookup(entry.scheme).preset("paper")
+        preset = lookup(entry.scheme).preset("paper") if entry.parameters else {}
         differences = [f"{key}={value}" for key, value in entry.parameters.items() if value != preset[key]]
         if entry.step_only:
             differences.append("step advantage only")

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.dry_run import describe
     from creditflow.train.settings.reading import load_mapping
     from creditflow.train.settings.schema import load_settings
-    from creditflow.wrappers.credit.registry import require_known
+    from creditflow.wrappers.credit.registry import option_names
 
     if (args.config is None) == (args.resume is None):
         raise ConfigError("give either a CONFIG to start a run, or --resume DIR to continue one")
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError("verl trains policies; a success model is trained by creditflow: leave out --engine verl")
         return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
-    require_known(settings.credit.scheme)  # an installed plug-in is part of the run's identity as soon as it is known
+    option_names(settings.credit.scheme)  # an installed plug-in is part of the run's identity as soon as it is known
     env_id(settings.env.name)
     if _engine(args) == "verl":
         return _run_verl(settings, args)

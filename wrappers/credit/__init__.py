@@ -22,11 +22,11 @@ from creditflow.wrappers.credit.annotations.gae import gae, whiten
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
 from creditflow.wrappers.credit.bridge import Advantages, TurnColumns, advantages
 from creditflow.wrappers.credit.check_batch import BatchReport, Finding, check_batch
+from creditflow.wrappers.credit.combined import Sum
 from creditflow.wrappers.credit.explanation import Explanation, explain
 from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.registry import SCHEMES, describe, load, make, names, register
-from creditflow.wrappers.credit.sums import Sum
 
 if TYPE_CHECKING:  # properties and random groups: only a test of a scheme needs them
     from creditflow.wrappers.credit.check import CheckReport, check_credit

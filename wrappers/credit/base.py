@@ -46,6 +46,7 @@ __all__ = [
     "Semantics",
     "Statistics",
     "ValueTargets",
+    "is_sum",
     "require_range",
 ]
 
@@ -434,6 +435,11 @@ def _check_credit(scheme: Scheme, group: Group, credit: Any) -> None:
         raise SchemeContractError(f"scheme {scheme.name!r}, {error}") from error
     except CreditError as error:
         raise CreditError(f"scheme {scheme.name!r}, {error}") from error
+
+
+def is_sum(name: str) -> bool:
+    """Whether a name of a scheme is a sum, or a scheme with a weight."""
+    return "+" in name or "*" in name
 
 
 def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:

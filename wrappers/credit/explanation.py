@@ -18,9 +18,9 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, printable, unknown_name_error
 from creditflow.wrappers.credit.base import RECORDER, STEP, Credit, Recording, Scheme, SchemeContractError, Statistics
+from creditflow.wrappers.credit.combined import Sum, schemes_of
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.credit.sums import Sum, schemes_of
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Comparison", "Explanation", "SameState", "Scored", "Term", "explain", "scored"]

@@ -17,11 +17,10 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.registry import Registry
-from creditflow.wrappers.credit.base import Scheme, Semantics
-from creditflow.wrappers.credit.sums import Sum, is_sum, parsed_sum
-from creditflow.wrappers.credit.weights import SHARED_OPTIONS, weighted
+from creditflow.wrappers.credit.base import Scheme, Semantics, is_sum
+from creditflow.wrappers.credit.combined import SHARED_OPTIONS, Sum, parsed_sum, weighted
 
-__all__ = ["SCHEMES", "describe", "known", "load", "lookup", "make", "names", "register", "require_known"]
+__all__ = ["SCHEMES", "describe", "known", "load", "lookup", "make", "names", "option_names", "register"]
 
 PACKAGE: Final = "creditflow.wrappers.credit"
 S = TypeVar("S", bound=type[Scheme])
@@ -136,26 +135,26 @@ def lookup(name: str) -> type[Scheme]:
     return SCHEMES.get(name)
 
 
-def require_known(name: str) -> None:
-    """Look up the scheme of this name, or every scheme of a sum.
+def option_names(name: str) -> set[str]:
+    """Names of the parameters of a scheme, or of all schemes of a sum.
 
     Raises:
         ConfigError: one is unknown, or names code that was not loaded.
     """
-    for term in [term for _, term in parsed_sum(name)] if is_sum(name) else [name]:
-        lookup(term)
+    terms = [term for _, term in parsed_sum(name)] if is_sum(name) else [name]
+    return {option.name for term in terms for option in fields(lookup(term))}
 
 
 def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> Scheme:
     """Make a scheme by name.
 
     Args:
-        name: one of ``names()``, or a sum of them with weights, such as "0.5*grpo + 0.5*gigpo" (see ``sums.py``), where a
+        name: one of ``names()``, or a sum of them with weights, such as "0.5*grpo + 0.5*gigpo" (see ``combined.py``), where a
             parameter goes to every scheme that has it.
         semantics: "paper" (the published formula) or "release" (what the released code computes). Each is a preset of
             parameter values, see ``describe(name)``.
         **parameters: values that override the preset. Every scheme also takes ``centre="group"``, which centres its
-            credit in each group, and ``divide_by_success=True`` (see ``weights.py``). grouptd has its own
+            credit in each group, and ``divide_by_success=True`` (see ``combined.py``). grouptd has its own
             ``divide_by_success``.
 
     Raises:

@@ -16,9 +16,9 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.wrappers import DenseReward
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.combined import LINEAR, schemes_of
 from creditflow.wrappers.credit.properties import sample_group
 from creditflow.wrappers.credit.random_group import random_group
-from creditflow.wrappers.credit.sums import LINEAR, schemes_of
 from creditflow.wrappers.records.group import Group
 
 PLAIN = [name for name in credit.names() if not credit.make(name).requires_tokens]
@@ -201,6 +201,20 @@ def test_the_bridge_and_check_batch_take_a_sum() -> None:
     checked = credit.check_batch(numbers, np.ones((4, 2), bool), groups=[0] * 4, rewards=rewards)
     assert checked.scheme == "grpo"
     assert checked.factor == pytest.approx(0.5)
+
+
+def test_the_benchmark_compares_a_sum_by_its_text() -> None:
+    from creditflow.train.bench.methods import played_method, scheme_entry, settings_of
+    from creditflow.train.bench.variants.grid import swept_names
+
+    text = "0.5*grpo + 0.5*gigpo"
+    scored = played_method(text, 20, [0])(RACE).flat_advantages
+    np.testing.assert_array_equal(scored, credit.make(text).assign(RACE).flat_advantages)
+    assert scheme_entry(text).scheme_for(20, "text") == credit.make(text, key="text")
+    assert settings_of([text]) == {}
+    assert swept_names(["gigpo{step_weight=2e+0}", text], []) == ["gigpo{step_weight=2}", text]
+    with pytest.raises(ConfigError, match="did you mean 'gigpo'"):
+        swept_names(["0.5*grpo + 0.5*gigp"], [])
 
 
 def test_the_command_explains_a_sum(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from creditflow.train.bench.controls import CreditFunction
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.registry import option_names
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["BatchCreditFunction", "SchemeEntry"]
@@ -23,7 +23,7 @@ class SchemeEntry:
     """A scheme with the settings under which it is compared.
 
     Attributes:
-        scheme: registry name.
+        scheme: registry name, or a sum of them.
         parameters: options that differ from the paper's preset.
         step_only: whether the outcome advantage is left out.
         annotation_source: one of ``ANNOTATION_SOURCES``; "" for a scheme that reads no annotations.
@@ -36,7 +36,7 @@ class SchemeEntry:
 
     def scheme_for(self, horizon: int, key: Literal["state", "text"]) -> credit.Scheme:
         """The scheme for tasks with this turn limit, comparing states by this key."""
-        names = {f.name for f in fields(lookup(self.scheme))}
+        names = option_names(self.scheme)
         values = dict(self.parameters)
         if "key" in names:
             values["key"] = key

@@ -87,7 +87,7 @@ def swept_names(names: Sequence[str], sweeps: Sequence[Sweep]) -> list[str]:
     if sweeps and not names:
         raise ConfigError(f"{sweeps[0]}: list the schemes to vary, such as --schemes grpo,graphgpo")
     variants = {name: MethodName.parse(name) for name in map(canonical_name, names)}
-    kinds = {name: lookup(scheme_entry(variant.scheme).scheme) for name, variant in variants.items()}
+    kinds = {name: type(scheme_entry(variant.scheme).scheme_for(1, "state")) for name, variant in variants.items()}
     for sweep in sweeps:
         _check(sweep, variants, kinds)
     out = list[str]()
