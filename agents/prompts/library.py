@@ -1,7 +1,7 @@
 """The prompt templates, by name.
 
 ``think-v1``, ``action-v1`` and ``react-v1`` show an instructed model the possible actions. The search templates
-(``search-v1`` for tags, ``tools-v1`` for JSON calls, ``react-search-v1`` for plain lines, ``direct-v1``,
+(``search-v1`` for tags, ``tools-v1`` for JSON calls, ``search-tool-v1`` for JSON calls of a search alone, ``react-search-v1`` for plain lines, ``direct-v1``,
 ``reason-v1`` and ``rag-v1`` for the baselines, ``search-o1-v1`` for a step of Search-o1) never do: WikiSearch's list is
 for scripted agents and contains the golden answer once all evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
 instructions, and ``around-moves-v1`` the last actions before it. ``look-v1`` is ``think-v1`` with a picture instead of a text, ``glance-v1`` a picture alone.
@@ -64,6 +64,12 @@ _TOOLS: Final = (
     '<tool_call>{"name": "visit", "arguments": {"url": ["title of a page"], "goal": "what to look for"}}</tool_call>\n'
     "Results come back inside <tool_response>. To finish: <answer>the answer in a few words</answer>"
 )
+_SEARCH_TOOL: Final = (
+    "Find the answer with one tool, a search. Before every step, reason inside <think> and </think>; then either search or "
+    "answer.\nTo search for one or several things at once:\n"
+    '<tool_call>{"name": "search", "arguments": {"query": ["one thing", "another"]}}</tool_call>\n'
+    "Results come back inside <tool_response>. To finish: <answer>the answer in a few words</answer>"
+)
 _SHORT: Final = "Write nothing but the answer, in a few words: a name, a date, a number, yes or no."
 _REASON: Final = (
     "Answer from what you know. Reason first, inside <think> and </think>: what is asked, which facts lead there step by step. Then "
@@ -107,6 +113,7 @@ PROMPTS: Final[Mapping[str, Prompt]] = {
         _search("react-search-v1", _REACT_SEARCH),
         _search("search-v1", _TAGS),
         _search("tools-v1", _TOOLS),
+        _search("search-tool-v1", _SEARCH_TOOL),
         _search("direct-v1", _SHORT),
         _search("reason-v1", _REASON),
         Prompt("search-o1-v1", "", *[_SEARCH_O1] * 3),

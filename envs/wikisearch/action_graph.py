@@ -35,17 +35,18 @@ class ActionGraph:
         retriever: BM25 over a corpus in memory.
         reader: finds names in passages.
         k: passages that a search returns.
+        visits: whether pages can be opened.
 
     Raises:
         OracleLimitError: the corpus has too many names and pages.
     """
 
-    def __init__(self, retriever: LocalRetriever, reader: Reader, k: int) -> None:
+    def __init__(self, retriever: LocalRetriever, reader: Reader, k: int, *, visits: bool = True) -> None:
         self.retriever, self.reader, self.k = retriever, reader, k
         corpus = retriever.corpus
         self._mentions = [reader.names(corpus.passage(row)) for row in range(len(corpus))]
         forms = list(dict.fromkeys(form for names in self._mentions for form in names))
-        self._visits = [retriever.listed_visit(corpus.passage(row)) for row in range(len(corpus))]
+        self._visits = [retriever.listed_visit(corpus.passage(row)) if visits else "" for row in range(len(corpus))]
         pages = [name for name in dict.fromkeys(self._visits) if name]
         if len(forms) + len(pages) > MAX_NODES:
             raise OracleLimitError(

@@ -19,12 +19,12 @@ The keys of ``info`` in addition to those that all environments have:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome
-from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
+from creditflow.envs.errors import ConfigError, EpisodeError, check_name, short_repr
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
@@ -44,6 +44,7 @@ from creditflow.envs.wikisearch.tasks import open_library
 
 __all__ = ["WikiSearchEnv", "extra_info", "stop_reason"]
 
+TOOLS: Final = ("search", "visit")
 MAX_ACTION: Final = 50_000  # characters of one action; longer ones are rejected unread
 
 
@@ -62,7 +63,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         answers: with ``questions``: what to do where the answer is not a graph node: "none", "virtual" or "skip".
         dialect: "plain", "search_r1", "pica", "tool_call", or "browse": the corpus as a web site (see ``protocol.dialects``
             and ``retrieval.site``).
-        site: with "browse": how pages are shown, ``{"snippet": …, "page_passages": …, "reader": …}`` (``site.SiteOptions``).
+        tools: ("search", "visit"), or ("search",) if no page can be opened; a search with "browse" then returns passages
+            with their URLs instead of a result list.
+        site: with "browse" and visits: how pages are shown, ``{"snippet": …, "page_passages": …, "reader": …}`` (``site.SiteOptions``).
         top_k: passages that a search returns for each query.
         metric: "em", "f1" (bags of words), "pica_f1" (sets of words) or "sub_em": the metric that is the ``score``.
         judge: instead of the metric: a callable (question, golden answers, answer) → score in [0, 1], or the arguments
@@ -101,6 +104,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         file_format: str = "auto",
         answers: str = "none",
         dialect: str = "plain",
+        tools: Sequence[str] = TOOLS,
         site: Mapping[str, Any] | None = None,
         top_k: int = 3,
         metric: str = "em",
@@ -120,8 +124,14 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         library = open_library(
             panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, file_format=file_format, answers=answers
         )  # fmt: skip
-        self.dialect = named_dialect(dialect)
-        if (site_settings := site_options(site, dialect)) is not None:
+        self.dialect, self.visits = named_dialect(dialect), _has_visits(tools)
+        if not self.visits:
+            if site is not None:
+                raise ConfigError(
+                    "site says how pages are shown, and without the tool 'visit' no page is: leave it out"
+                )
+            library = replace(library, visits=False)
+        elif (site_settings := site_options(site, dialect)) is not None:
             library = library.on_site(site_settings)
         super().__init__(tasks=library.tasks, max_steps=max_steps)
         self.action_space, self.observation_space = TextSpace((f"answer: {UNKNOWN}",)), TextSpace()
@@ -174,6 +184,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         used_up = self._used_up()
         if action.tool != "answer" and used_up:
             reason = f"no {action.tool} any more: {used_up}; give your answer"
+        elif action.tool == "visit" and not self.visits:
+            reason = "no page can be opened: search, or give your answer"
         elif action.tool == "visit":
             self._step.opened = self._open_pages(action)
             unknown = [name for name, page in zip(action.items, self._step.opened, strict=True) if page is None]
@@ -324,6 +336,21 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     def render(self) -> Any:
         """The present observation, as a text or a frame."""
         return rendered(self._observe(), self.render_mode)
+
+
+def _has_visits(tools: Sequence[str]) -> bool:
+    """Whether pages can be opened with these tools.
+
+    Raises:
+        ConfigError: other tools, or no search.
+    """
+    if isinstance(tools, str) or not isinstance(tools, Sequence) or not all(isinstance(name, str) for name in tools):
+        raise ConfigError(f"tools must be a list such as ['search'], got {short_repr(tools)}")
+    for name in tools:
+        check_name("tool", name, TOOLS)
+    if "search" not in tools:
+        raise ConfigError(f"an agent needs the tool 'search', got {list(tools)}")
+    return "visit" in tools
 
 
 @dataclass

@@ -48,12 +48,14 @@ class Library:
         retriever: the engine.
         digest: digest of the corpus; "" if it is unknown.
         shared_reader: finds names for all questions; None where each question has its own reader.
+        visits: whether visits are listed.
     """
 
     tasks: TaskSource
     retriever: Retriever
     digest: str = ""
     shared_reader: Reader | None = None
+    visits: bool = True
 
     @property
     def local(self) -> LocalRetriever | None:
@@ -83,7 +85,7 @@ class Library:
     def listed_visit(self, passage: Passage) -> str:
         """The name by which a listed visit opens the passage's page; "" if none does."""
         local = self.local
-        return "" if local is None else local.listed_visit(passage)
+        return local.listed_visit(passage) if local is not None and self.visits else ""
 
     def action_graph(self, k: int) -> ActionGraph | None:
         """The graph of all listed calls; None where the corpus cannot be listed."""
@@ -91,7 +93,7 @@ class Library:
         if local is None or reader is None:
             return None
         try:
-            return _graph(local, reader, k)
+            return _graph(local, reader, k, self.visits)
         except OracleLimitError:
             return None
 
@@ -109,8 +111,8 @@ class Library:
 
 
 @lru_cache(maxsize=4)
-def _graph(local: LocalRetriever, reader: Reader, k: int) -> ActionGraph:
-    return ActionGraph(local, reader, k)
+def _graph(local: LocalRetriever, reader: Reader, k: int, visits: bool) -> ActionGraph:
+    return ActionGraph(local, reader, k, visits=visits)
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from creditflow.envs.errors import check_name
 from creditflow.envs.wikisearch.actions import Call, Parse, parse_plain, parse_tags, parse_tool_call
 from creditflow.envs.wikisearch.render import escape_protocol_tags, one_line
-from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.base import Passage, site_url
 
 __all__ = ["DIALECTS", "Browse", "Dialect", "Plain", "SearchR1", "ToolCalls", "dialect", "doc_lines", "quoted_query"]
 
@@ -246,7 +246,10 @@ class ToolCalls:
 
 
 class Browse(ToolCalls):
-    """The same calls for a site: a search lists pages with their URLs and the beginnings of passages; a visit has a goal."""
+    """The same calls with URLs: a search of a site lists pages and the beginnings of passages, and a visit has a goal.
+
+    Where nothing opens pages, a search lists passages with the URLs of their pages.
+    """
 
     name = "browse"
 
@@ -255,11 +258,16 @@ class Browse(ToolCalls):
         sections = []
         for query, entries in zip(queries, found, strict=True):
             items = (
-                f"\n\n{i}. [{title}]({entry.url})\n{text}"
+                f"\n\n{i}. [{title}]({_url(entry)})\n{text}"
                 for i, (entry, (title, text)) in enumerate(zip(entries, _escaped(entries), strict=True), 1)
             )
             sections.append(f"{len(entries)} pages for '{_heading(query)}'" + "".join(items))
         return self._response(sections)
+
+
+def _url(entry: Passage) -> str:
+    """Where an entry leads, or else the URL of a passage's page, which servers often use as the page's id."""
+    return entry.url or (entry.page if entry.page.startswith(("http://", "https://")) else site_url(entry.page))
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {

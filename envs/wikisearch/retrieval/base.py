@@ -8,11 +8,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote
 
 from creditflow.envs.errors import DataError
 
-__all__ = ["Corpus", "Hit", "MemoryCorpus", "Passage", "Retriever", "corpus_digest"]
+__all__ = ["SITE", "Corpus", "Hit", "MemoryCorpus", "Passage", "Retriever", "corpus_digest", "site_url"]
+
+SITE: Final = "https://corpus.example/"  # a name that no site can have (RFC 2606)
+
+
+def site_url(page: str, part: int = 0) -> str:
+    """The URL of a page, or of its part, counted from 1.
+
+    >>> site_url("Ada Lovelace", 2)
+    'https://corpus.example/Ada%20Lovelace?part=2'
+    """
+    return SITE + quote(page, safe="", errors="replace") + (f"?part={part}" if part else "")
 
 
 @dataclass(frozen=True, slots=True)

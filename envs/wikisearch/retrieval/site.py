@@ -12,30 +12,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.wikisearch.render import searchable
-from creditflow.envs.wikisearch.retrieval.base import Corpus, Passage
+from creditflow.envs.wikisearch.retrieval.base import SITE, Corpus, Passage, site_url
 from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, RowIndex
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.page_readers import PageReader, make_reader
 
 __all__ = [
     "ENTRY",
-    "SITE",
     "SiteCorpus",
     "SiteOptions",
     "SiteRetriever",
     "open_site",
     "page_of_url",
     "site_options",
-    "site_url",
 ]
 
-SITE: Final = "https://corpus.example/"  # a name that no site can have (RFC 2606)
 ENTRY: Final = "entry:"  # begins the ids of entries of result lists
 DEPTH: Final = 4  # passages ranked for each page that is listed: pages with several good passages are listed once
 _PART: Final = re.compile(r"(?P<page>.*)\?part=(?P<part>[1-9]\d{0,5})", re.DOTALL)
@@ -81,15 +78,6 @@ def site_options(given: Mapping[str, Any] | None, dialect: str) -> SiteOptions |
     if unknown := sorted(map(str, set(given or {}) - set(names))):
         raise unknown_name_error("option of a site", unknown[0], names)
     return SiteOptions(**given or {})
-
-
-def site_url(page: str, part: int = 0) -> str:
-    """The URL of a page, or of its part, counted from 1.
-
-    >>> site_url("Ada Lovelace", 2)
-    'https://corpus.example/Ada%20Lovelace?part=2'
-    """
-    return SITE + quote(page, safe="", errors="replace") + (f"?part={part}" if part else "")
 
 
 def page_of_url(url: str) -> tuple[str, int]:

@@ -10,7 +10,8 @@ from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval.site import SiteRetriever, site_url
+from creditflow.envs.wikisearch.retrieval.base import site_url
+from creditflow.envs.wikisearch.retrieval.site import SiteRetriever
 from creditflow.envs.wikisearch.rules import Reader, listed_calls
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia, load_encyclopedia
 from creditflow.train.rollout import play_groups

@@ -20,21 +20,21 @@ from creditflow import credit
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.tasks import Task
+from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage
+from creditflow.envs.wikisearch.retrieval.base import SITE, MemoryCorpus, Passage, site_url
 from creditflow.envs.wikisearch.retrieval.local import index_passages
 from creditflow.envs.wikisearch.retrieval.page_readers import ModelReader, best_overlap, make_reader
 from creditflow.envs.wikisearch.retrieval.site import (
     ENTRY,
-    SITE,
     SiteOptions,
     SiteRetriever,
     open_site,
     page_of_url,
-    site_url,
 )
+from creditflow.envs.wikisearch.rules import Reader, title_lexicon
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -285,3 +285,68 @@ def test_a_very_long_page_is_shown_to_the_model_in_part() -> None:
         assert ModelReader(url, "m")("goal", pages, 1) == [2]
         assert ModelReader(url, "m")("goal", ["z" * 200_000, "goal"], 1) == [1]
     assert [list(case["passages"]) for case in asked] == [["0"]]
+
+
+# -- without visits -------------------------------------------------------------------------------------------------------
+SEARCH_ALONE = {"world": {"articles": 200, "questions": 4, "seed": 3}, "tools": ["search"]}
+
+
+@pytest.mark.parametrize("dialect", ["plain", "search_r1", "tool_call", "browse"])
+def test_an_agent_with_a_search_alone_opens_no_page(dialect: str) -> None:
+    env = WikiSearchEnv(**SEARCH_ALONE, dialect=dialect)
+    env.reset(seed=0)
+    title = env.library.search((env.episode.question.text,), 1)[0][0].title
+    *_, info = env.step(env.dialect.write(Call("visit", (title,))))
+    assert info["action_parsed"]
+    assert not info["action_admissible"]
+    assert info["invalid_reason"] == "no page can be opened: search, or give your answer"
+    listed = [env.dialect.parse(action).call for action in info["admissible_actions"]]
+    assert {call.tool for call in listed if call} == {"search", "answer"}
+
+
+@pytest.mark.parametrize("dialect", ["tool_call", "browse"])
+def test_with_a_search_alone_the_oracle_plans_without_visits(dialect: str) -> None:
+    env = WikiSearchEnv(**SEARCH_ALONE, dialect=dialect)
+    assert env.oracle.exact
+    for task_id in env.tasks.task_ids():
+        env.reset(options={"task_id": task_id})
+        info = env.step(env.oracle.optimal_actions(env.get_state())[0])[-1]
+        while not info["stop_reason"]:
+            left = env.oracle.distance(env.get_state())
+            (action, *_) = env.oracle.optimal_actions(env.get_state())
+            assert "visit" not in action
+            *_, info = env.step(action)
+            assert info["stop_reason"] or env.oracle.distance(env.get_state()) == left - 1
+        assert info["success"]
+
+
+def test_the_graph_of_calls_has_no_pages_without_visits() -> None:
+    few = PASSAGES[:4]  # one page of four passages
+    reader = Reader(title_lexicon(few))
+    pages = [ActionGraph(index_passages(MemoryCorpus(few)), reader, 2, visits=visits).pages for visits in (True, False)]
+    assert [list(names) for names in pages] == [["Old Town"], []]
+
+
+def test_a_search_alone_returns_whole_passages_with_the_urls_of_their_pages() -> None:
+    env = WikiSearchEnv(**SEARCH_ALONE, dialect="browse", top_k=2)
+    env.reset(seed=0)
+    observation, *_ = env.step(env.dialect.write(Call("search", ("born", "capital"))))
+    for query in ("born", "capital"):
+        for passage in env.library.search((query,), 2)[0]:
+            assert f"[{passage.title}]({site_url(passage.page)})\n{passage.text}" in observation
+    web = Passage("1", "Nile", "It is long.", "https://example.org/nile")
+    assert "[Nile](https://example.org/nile)" in env.dialect.results(["q"], [[web]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tools": "search"}, "must be a list"),
+        ({"tools": ["serch"]}, "did you mean 'search'"),
+        ({"tools": ["visit"]}, "needs the tool 'search'"),
+        ({"tools": ["search"], "dialect": "browse", "site": {"snippet": 10}}, "leave it out"),
+    ],
+)
+def test_wrong_tools_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        WikiSearchEnv(**options)

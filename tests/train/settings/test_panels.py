@@ -24,6 +24,8 @@ RECIPES = sorted(
     for path in FOLDER.glob("*.yaml")
     if load_mapping(path).get("kind", "policy") == "policy" and path.stem != WITHOUT_SEARCH
 )
+# recipe -> fraction of tasks that may be beyond a limit that the paper states, as the recipe says
+PUBLISHED_LIMITS = {"pica_wikisearch": 0.02}
 SAMPLED = 12  # tasks of a panel in the fast test
 # options that change neither tasks nor what an action does
 UNRELATED = ("max_steps", "max_calls", "metric", "reward", "obs_mode", "symbols", "judge", "simulator")
@@ -51,8 +53,8 @@ def distances(name: str, options: str, spec: str, count: int) -> dict[str, float
     return needed
 
 
-def check_panels(settings: TrainConfig, count: int) -> None:
-    """Raise ConfigError if a task needs more steps than an episode may have."""
+def check_panels(settings: TrainConfig, count: int, share: float = 0.0) -> None:
+    """Raise ConfigError if more than this share of the tasks need more steps than an episode may have."""
     for config, spec in panels(settings):
         env = on_panel(config, spec)
         limit = settings.rollout.max_turns or env.options["max_steps"]
@@ -60,7 +62,7 @@ def check_panels(settings: TrainConfig, count: int) -> None:
         options = {name: value for name, value in env.options.items() if name not in (*UNRELATED, "panel")}
         needed = distances(env.name, json.dumps(options, sort_keys=True), spec, count)
         beyond = [task_id for task_id, steps in needed.items() if steps > limit]
-        if beyond:
+        if len(beyond) > share * len(needed):
             raise ConfigError(
                 f"{len(beyond)} of {len(needed)} tasks of {spec} need more than {limit} steps: {beyond[0]}"
             )
@@ -74,7 +76,7 @@ def test_the_tasks_of_a_recipe_are_solvable_within_its_limit(path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_all_tasks_of_a_recipe_are_solvable_within_its_limit(path: Path) -> None:
-    check_panels(load_settings(path), 0)
+    check_panels(load_settings(path), 0, PUBLISHED_LIMITS.get(path.stem, 0.0))
 
 
 @pytest.mark.parametrize(
