@@ -36,7 +36,7 @@ from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit, Scheme
 
-__all__ = ["describe", "smoke_credit"]
+__all__ = ["describe", "needs_of", "smoke_credit"]
 
 TURNS = 3  # of the smoke test
 
@@ -51,24 +51,12 @@ def describe(settings: TrainConfig) -> None:
     engine = _engine(settings)
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
     evaluation = settings.evaluation
-    panels = {
-        spec: len(panel_tasks(settings.evaluation_env, spec))
-        for spec in (evaluation.panel, evaluation.final_panel)
-        if spec
-    }
     smoke_credit(settings, scheme, tasks[0])
     group_env_factory(settings.evaluation_env, 1)()
-    model, sizes, count = _model(settings, tasks)
-    valid, final = (panels.get(spec, 0) for spec in (evaluation.panel, evaluation.final_panel))
-    judged = Panels(min(valid, evaluation.limit) if evaluation.limit else valid, final)
-    needs = (
-        _needs(sizes, settings, tasks, judged, count)
-        if sizes is not None
-        else f"neither GPU memory nor hours are estimated: that needs one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
-    )
+    model, needs = needs_of(settings, tasks)
     print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
-    for spec, number in panels.items():
-        print(f"# {number} tasks in {spec}", file=sys.stderr)
+    for spec in filter(None, (evaluation.panel, evaluation.final_panel)):
+        print(f"# {len(panel_tasks(settings.evaluation_env, spec))} tasks in {spec}", file=sys.stderr)
     rollout = settings.rollout
     print(
         f"# {model}; {len(tasks)} training tasks; {settings.sft.steps if settings.sft.episodes else 0} SFT steps; "
@@ -78,10 +66,24 @@ def describe(settings: TrainConfig) -> None:
     print("\n".join(f"# {line}" for line in (*engine, *needs.splitlines())), file=sys.stderr)
 
 
-def _needs(
-    sizes: ModelSizes, settings: TrainConfig, tasks: list[Task], panels: Panels, count: Callable[[str], int]
-) -> str:
-    """Memory and hours on a GPU; on a CPU the memory alone, as the speeds of CPUs differ too much."""
+def needs_of(settings: TrainConfig, tasks: list[Task]) -> tuple[str, str]:
+    """A line about the model, and what a run of creditflow's own trainer needs: memory and hours on one GPU.
+
+    On a CPU it is the memory alone, as the speeds of CPUs differ too much.
+
+    Raises:
+        CreditflowError: the model cannot be opened, or does not fit the settings.
+    """
+    model, sizes, count = _model(settings, tasks)
+    if sizes is None:
+        known = f"one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
+        return model, f"neither GPU memory nor hours are estimated: that needs {known}"
+    evaluation = settings.evaluation
+    valid, final = (
+        len(panel_tasks(settings.evaluation_env, spec)) if spec else 0
+        for spec in (evaluation.panel, evaluation.final_panel)
+    )
+    panels = Panels(min(valid, evaluation.limit) if evaluation.limit else valid, final)
     longest = 0
     if not settings.prompting.max_context:
         try:
@@ -91,8 +93,10 @@ def _needs(
             longest = 0
     if settings.device == "cpu":
         peak = memory_of(sizes, settings, longest=longest).peak
-        return f"memory at the peak: {peak / GB:.2g} GB, without Python's own; hours are estimated for GPUs only"
-    return f"{memory_table(sizes, settings, longest=longest)}\n\n{hours_table(sizes, settings, tasks, panels, count)}"
+        needs = f"memory at the peak: {peak / GB:.2g} GB, without Python's own; hours are estimated for GPUs only"
+        return model, needs
+    memory = memory_table(sizes, settings, longest=longest)
+    return model, f"{memory}\n\n{hours_table(sizes, settings, tasks, panels, count)}"
 
 
 def _engine(settings: TrainConfig) -> list[str]:

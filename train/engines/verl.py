@@ -30,7 +30,7 @@ from creditflow.envs.files.atomic import atomic_path, atomic_writer
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.verl.credit import NAME, VERL
 from creditflow.train.annotate.scheme import make_scheme
-from creditflow.train.dry_run import smoke_credit
+from creditflow.train.dry_run import needs_of, smoke_credit
 from creditflow.train.engines.translation import VALIDATION_LOOP, Facts, Translation, translate
 from creditflow.train.rollout.tasks import group_env_factory, panel_tasks, training_tasks
 from creditflow.train.settings.schema import TrainConfig
@@ -116,7 +116,9 @@ def facts_of(settings: TrainConfig) -> Facts:
 
 
 def describe(settings: TrainConfig) -> int:
-    """Print verl's configuration and the agent loops to standard output, what verl cannot do to standard error.
+    """Print verl's configuration and the agent loops to standard output; memory, hours and what verl cannot do to standard error.
+
+    Memory and hours are those of creditflow's own trainer, which does the same arithmetic on one GPU; verl's were not measured.
 
     Returns:
         0, or 2 if verl cannot do this run.
@@ -126,6 +128,15 @@ def describe(settings: TrainConfig) -> int:
     print(translation.config_text(), end="")
     print("---\n# verl/loops.yaml")
     print(translation.loops_text(), end="")
+    gpus = settings.verl.gpus * settings.verl.nodes
+    model, needs = needs_of(settings, training_tasks(settings.env, settings.tasks, settings.seed))
+    remarks = [
+        model,
+        f"estimated for creditflow's own trainer on one GPU; verl divides weights, gradients, optimiser states and the reference by {gpus} "
+        f"GPUs, and the GPU hours divided by {gpus} are the least that a clock shows:",
+        *needs.splitlines(),
+    ]
+    print("\n".join(f"# {line}" for line in remarks), file=sys.stderr)
     for remark in translation.left_out:
         print(f"# left out: {remark}", file=sys.stderr)
     for remark in translation.refused:

@@ -226,6 +226,15 @@ def dry_run(*arguments: str) -> int:
     return train.run(parser.parse_args([*arguments, "--engine", "verl", "--dry-run"]))
 
 
+@pytest.mark.parametrize("gpus", [4, 8])
+def test_a_dry_run_tells_memory_and_hours(gpus: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dry_run(str(FOLDER / "gigpo_alfworld.yaml"), "--set", f"verl.gpus={gpus}") == 0
+    told = capsys.readouterr().err
+    assert "GB on the GPU" in told
+    assert "GPU hours, estimated" in told
+    assert f"the GPU hours divided by {gpus} are" in told
+
+
 def test_numbers_and_texts_of_the_printed_configuration_are_those_of_the_lines() -> None:
     translation = translate(settings_of(update={"optimizer": {"lr": 1e-6, "eps": 1e-8}}), FACTS)
     config = yaml.safe_load(translation.config_text())

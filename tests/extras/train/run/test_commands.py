@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.cli import main
 from creditflow.train.rollout.own_metrics import MetricError
 from creditflow.train.rollout.plugins import load_plugin
+from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.reading import write_yaml
 from creditflow.wrappers.records.jsonl import read_jsonl
 
@@ -111,3 +114,39 @@ def test_eval_needs_a_model_folder(tmp_path: Path) -> None:
         call("eval", "--agent", "random", "--panel", "small-v1:valid")
     with pytest.raises(DataError, match=r"no config\.json"):
         call("eval", "--agent", f"hf:{tmp_path}", "--panel", "small-v1:valid")
+
+
+def test_the_settings_of_a_new_environment_train_by_the_printed_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], forgotten: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "env", "hall", "--out", "own work"]) == 0
+    shown = capsys.readouterr()
+    [printed] = [line for line in (shown.out + shown.err).splitlines() if line.startswith("train in it: creditflow ")]
+    assert main(shlex.split(printed.removeprefix("train in it: creditflow "))) == 0
+    records = [record for record in read_metrics(Path("runs/hall/metrics.jsonl")) if record["kind"] == "iteration"]
+    assert len(records) == 10
+    assert main(["eval", "--agent", "hf:runs/hall/model", "--env", "own work/hall.py:Hall", "--panel", "lengths:test", "--samples", "1"]) == 0  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("command", ["eval", "eval --exact", "rollout"])
+def test_a_model_whose_weights_are_no_numbers_is_an_error(
+    command: str,
+    value: float,
+    config: dict[str, Any],
+    trainer_of: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trainer_of(config, "sft.episodes=0", "update.iterations=0", "prompting.history=window", "prompting.window=0").run()
+    [weights] = Path(config["out"], "model").glob("*.safetensors")
+    tensors = load_file(weights)
+    save_file({name: tensor.fill_(value) for name, tensor in tensors.items()}, weights, metadata={"format": "pt"})
+    name, *more = command.split()
+    out = tmp_path / "log.jsonl"
+    given = ["--group-size", "2", "--out", str(out)] if name == "rollout" else ["--device", "cpu"]
+    place = ["--panel", "small-v1:valid", "--limit", "1", "--env-set", "max_steps=2"]
+    assert main([name, *more, "--agent", f"hf:{config['out']}/model", *place, *given]) == 3
+    assert "the model computes NaN instead of probabilities" in capsys.readouterr().err
+    assert not out.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from helpers.models.training_runs import Make, metrics, same, weights
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.failures import MemoryLimitError
 
 
@@ -55,6 +56,22 @@ def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
     resumed = trainer_of(config, f"out={tmp_path}/cut", *settings, resume=True)
     resumed.run()
     assert same(weights(resumed), weights(whole))
+
+
+@pytest.mark.parametrize("lost", ["reference", "reference's checkpoints"])
+def test_a_resumed_run_without_its_reference_is_refused(trainer_of: Make, config: dict[str, Any], lost: str) -> None:
+    settings = ("update.loss.kl_weight=0.1", "checkpoint.every=1")
+    run = trainer_of(config, *settings, "update.iterations=1")
+    run.run()
+    shutil.rmtree(run.folder / "reference")
+    if lost != "reference":
+        (run.folder / "reference").mkdir()
+    before = weights(run)
+    again = trainer_of(config, *settings, "update.iterations=2", resume=True)
+    with pytest.raises(DataError, match="the reference policy of the KL term is missing"):
+        again.run()
+    assert same(weights(run), before)
+    assert not list((run.folder / "reference").glob("*"))  # the trained policy was not saved as the reference
 
 
 def test_a_reference_in_bfloat16_is_the_policy_up_to_rounding(trainer_of: Make, config: dict[str, Any]) -> None:
