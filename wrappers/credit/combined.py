@@ -122,18 +122,18 @@ def parsed_sum(text: str) -> list[tuple[float, str]]:
         ConfigError: a term is missing, is not WEIGHT*SCHEME or SCHEME, has no finite weight, or names a scheme a second time.
     """
     terms = list[tuple[float, str]]()
-    for number, part in enumerate(PLUS.split(text), start=1):
-        *weights, name = (piece.strip() for piece in part.split("*"))
+    for number, written in enumerate(PLUS.split(text), start=1):
+        *weights, name = (piece.strip() for piece in written.split("*"))
         where = f"sum of schemes {short_repr(text)}, term {number}"
-        if not part.strip():
+        if not written.strip():
             raise ConfigError(
                 f"{where}: expected WEIGHT*SCHEME or SCHEME, got nothing. Write one plus sign between two terms"
             )
         if len(weights) > 1 or not name or not all(weights):
             raise ConfigError(
-                f"{where}: expected WEIGHT*SCHEME or SCHEME, such as 0.5*grpo, got {short_repr(part.strip())}"
+                f"{where}: expected WEIGHT*SCHEME or SCHEME, such as 0.5*grpo, got {short_repr(written.strip())}"
             )
-        if name in [other for _, other in terms]:
+        if name in [earlier for _, earlier in terms]:
             raise ConfigError(f"{where}: {name} is named a second time. Add its weights to one")
         try:
             weight = float(weights[0]) if weights else 1.0

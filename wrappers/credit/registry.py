@@ -181,11 +181,11 @@ def _make_sum(text: str, semantics: Semantics, parameters: dict[str, Any]) -> Sc
         if not any(parameter in preset for preset in known_by.values()):
             every = dict.fromkeys(option for preset in known_by.values() for option in preset)
             raise unknown_name_error(f"parameter of any scheme in {text!r}", parameter, (*every, *SHARED_OPTIONS))
-    made = [
+    weighted_schemes = [
         (weight, make(name, semantics=semantics, **{p: v for p, v in parameters.items() if p in known_by[name]}))
         for weight, name in terms
     ]
-    return weighted(Sum(made), **shared)
+    return weighted(Sum(weighted_schemes), **shared)
 
 
 def describe(name: str) -> str:

@@ -49,6 +49,5 @@ def against_others(group: Group, returns: Floats) -> Floats:
     """
     number = turn_numbers(group)
     count = np.bincount(number, minlength=1)[number]
-    others = np.maximum(count - 1, 1)
     # n / (n − 1) (x − mean) = x − mean of the others
-    return centred(group, returns, number, singleton="raw") * np.where(count > 1, count / others, 1.0)
+    return centred(group, returns, number, singleton="raw") * np.where(count > 1, count / np.maximum(count - 1, 1), 1.0)

@@ -94,9 +94,9 @@ class MTGRPO(Scheme):
         episodes, size = group.episode_index, group.arrays.size
         final = np.bincount(episodes.episode[last], rewards[last], minlength=size).astype(np.float64)
         single = np.diff(episodes.offsets) == 1
-        whole = np.zeros(size, np.int64)
-        scores = self._scores(final, whole, "reward of the last turn", group)
-        return np.where(single, self._scores(group.arrays.returns, whole, "return", group), scores)
+        one_group = np.zeros(size, np.int64)
+        scores = self._scores(final, one_group, "reward of the last turn", group)
+        return np.where(single, self._scores(group.arrays.returns, one_group, "return", group), scores)
 
     def _scores(self, x: Floats, labels: NDArray[np.int64], quantity: str, group: Group) -> Floats:
         rows = -1 - np.tile(np.arange(group.arrays.size), len(x) // max(group.arrays.size, 1))
