@@ -7,6 +7,7 @@ or that has thoughts alone, is an error and is never cached.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -20,11 +21,23 @@ from creditflow.envs.files.paths import checked_path
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
 
-__all__ = ["VERDICT_TOKENS", "CachedChat", "ChatModel", "ChatQuestion"]
+__all__ = ["VERDICT_TOKENS", "CachedChat", "ChatModel", "ChatQuestion", "unfenced"]
 
 ValueT = TypeVar("ValueT")
 VERDICT_TOKENS: Final = 4096  # of a short reply: room for the thoughts before it
+_CUT: Final = frozenset(("length", "max_tokens", "model_length", "content_filter"))  # finish reasons of servers
+_FENCE: Final = re.compile(r"\s*```[a-z]*\s*(.*?)\s*```\s*", re.DOTALL)
 _BEGINNING: Final = '{"key": "['  # of every line of a cache, as ``_keep`` writes it
+
+
+def unfenced(reply: str) -> str:
+    """A reply without the fence of a code block around all of it.
+
+    >>> unfenced("```json [1] ```"), unfenced(" not [1] ")
+    ('[1]', 'not [1]')
+    """
+    block = _FENCE.fullmatch(reply)
+    return block[1] if block else reply.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,10 +195,10 @@ class CachedChat(Generic[ValueT]):
         try:
             choice = reply["choices"][0]
             message, finish = choice["message"], choice.get("finish_reason")
-            content = message["content"]
+            content = message.get("content")
         except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise self._question.error(f"the model's reply is not a chat completion: {str(reply)[:80]!r}") from error
-        text, cut = "" if content is None else str(content), finish == "length"
+        text, cut = "" if content is None else str(content), finish in _CUT
         answer = text.rpartition("</think>")[2]
         fields = ", ".join(name for name in ("reasoning", "reasoning_content") if message.get(name))
         thoughts_alone = "<think>" in answer or (fields and not answer.strip())

@@ -277,7 +277,8 @@ def _answers(row: Row) -> tuple[str, ...]:
             candidates.append(str(value))
         elif isinstance(value, list | tuple):
             candidates += value
-    answers = tuple(dict.fromkeys(text for text in candidates if isinstance(text, str) and text.strip()))
+    texts = [str(value) if isinstance(value, int | float) else value for value in candidates]
+    answers = tuple(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
     if not answers:
         raise DataError("a question needs an answer under 'answers', 'golden_answers' or 'answer'")
     return answers

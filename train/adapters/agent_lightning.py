@@ -13,9 +13,11 @@ before a turn, and the turn's reward, into its triplet (``metadata["state_key"]`
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.sums import ROUNDING
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import TurnColumns, advantages, require_plain
 
@@ -38,9 +40,11 @@ def credited(adapter: type[Any], scheme: Scheme) -> type[Any]:
                 group=[rollout.data_id for rollout, _ in turns],
                 trajectory=[rollout.rollout_id for rollout, _ in turns],
                 turn=[t for _, t in turns],
-                state=[rollout.triplets[t].metadata["state_key"] for rollout, t in turns],
+                state=[(rollout.triplets[t].metadata or {}).get("state_key") for rollout, t in turns],
                 reward=rewards,
-                ended=[(rollout.final_reward or 0.0) > 0.0 for rollout, _ in turns],
+                ended=[
+                    (rollout.final_reward or 0.0) > ROUNDING * max(map(abs, _rewards(rollout))) for rollout, _ in turns
+                ],
             )
             result = advantages(scheme, columns, incomplete="zero")
             keys = [(rollout.rollout_id, t) for rollout, t in turns]
@@ -57,11 +61,9 @@ def credited(adapter: type[Any], scheme: Scheme) -> type[Any]:
 
 
 def _rewards(rollout: Any) -> list[float]:
-    """A reward for each turn; an outcome that no triplet has is the last turn's."""
-    rewards = [float(triplet.reward or 0.0) for triplet in rollout.triplets or ()]
-    if rewards and not any(rewards):
-        rewards[-1] = float(rollout.final_reward or 0.0)
-    return rewards
+    """A reward for each turn; an outcome that no triplet has, or that is NaN, is the last turn's."""
+    rewards, outcome = [triplet.reward or 0.0 for triplet in rollout.triplets or ()], rollout.final_reward or 0.0
+    return [*rewards[:-1], outcome] if rewards and (not any(rewards) or math.isnan(outcome)) else rewards
 
 
 def row_advantages(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[Any, Any]:

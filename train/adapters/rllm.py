@@ -17,6 +17,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, TrajectoryError, short_repr
 from creditflow.envs.reading.json_text import parse_json
+from creditflow.train.adapters.logs.messages import split_thought
 from creditflow.train.adapters.releases import RLLM
 from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode, panel_tasks
 from creditflow.wrappers.credit.base import Scheme
@@ -30,6 +31,7 @@ from creditflow.wrappers.credit.bridge import (
     per_completion,
     read_record,
     require_plain,
+    state_text,
 )
 from creditflow.wrappers.records.group import Group
 
@@ -123,11 +125,11 @@ def read_recorded(trajectory: Any) -> Played:
     return played
 
 
-def read_steps(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
+def read_steps(*, success: Callable[[Any], bool | str]) -> Callable[[Any], Played]:
     """A reader of other workflows' trajectories: a state is a step's observation, or the last message that it was shown.
 
     Args:
-        success: whether a trajectory solved its task.
+        success: whether a trajectory solved its task, or how it ended: a stop reason, where a limit may have cut it.
     """
 
     def read(trajectory: Any) -> Played:
@@ -135,9 +137,12 @@ def read_steps(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
             trajectory.uid,
             task_id=str(trajectory.task),
             states=[_shown(step) for step in trajectory.steps],
-            actions=[step.model_response or str(step.action) for step in trajectory.steps],
+            actions=[
+                split_thought(step.model_response)[1] if step.model_response else str(step.action)
+                for step in trajectory.steps
+            ],
             rewards=[step.reward for step in trajectory.steps],
-            ended=bool(success(trajectory)),
+            ended=success(trajectory),
         )
         return played, {}
 
@@ -146,9 +151,9 @@ def read_steps(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
 
 def _shown(step: Any) -> str:
     if step.observation is not None:
-        return str(step.observation)
-    context = [message for message in step.chat_completions if message["role"] != "assistant"]
-    return str(context[-1]["content"]) if context else ""
+        return state_text(step.observation)
+    context = [message["content"] for message in step.chat_completions if message["role"] != "assistant"]
+    return state_text(context[-1] if context else None)
 
 
 class CreditWorkflow(Workflow):

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.envs.http.chat import VERDICT_TOKENS, CachedChat, ChatQuestion
+from creditflow.envs.http.chat import VERDICT_TOKENS, CachedChat, ChatQuestion, unfenced
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
@@ -54,9 +54,8 @@ class Verdict(NamedTuple):
 
 
 def _rows(text: str) -> list[dict[str, Any]]:
-    body = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        rows = parse_json(body, where="the judge's reply")
+        rows = parse_json(unfenced(text), where="the judge's reply")
     except DataError as error:
         raise AnnotationError(
             f"the judge must reply with a JSON list of verdicts, got {short_repr(text[:80])}"

@@ -83,7 +83,9 @@ def numbers(values: Any) -> NDArray[np.float64]:
         values = values.detach().cpu().numpy()
     try:
         if isinstance(values, np.ma.MaskedArray):
-            return np.ma.filled(values.astype(np.float64), np.nan)
+            values = np.ma.filled(values.astype(np.float64), np.nan)
+        if (dtype := np.asarray(values).dtype).kind in "cmM":  # which NumPy would cut to a number
+            raise TypeError(f"they are of {dtype}")
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TrajectoryError(f"expected an array of numbers, got {short_repr(values)}: {error}") from error

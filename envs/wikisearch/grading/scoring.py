@@ -65,7 +65,7 @@ def exact_match(prediction: str, golden: Iterable[str]) -> float:
 
 
 def sub_match(prediction: str, golden: Iterable[str]) -> float:
-    """1.0 if a golden answer occurs inside the prediction, else 0.0. An empty golden answer occurs everywhere.
+    """1.0 if a golden answer occurs inside the prediction, else 0.0. An empty golden answer occurs in an empty one only.
 
     An answer that is compared as it is written occurs as whole words: "A" in "option A", and not in "an Apple".
     """
@@ -77,7 +77,7 @@ def _occurs(prediction: str, answer: str) -> bool:
     if normalises_to_nothing(answer):
         begin, end = (r"\b" if edge.isalnum() else "" for edge in (expected[0], expected[-1]))
         return re.search(begin + re.escape(expected) + end, predicted) is not None
-    return expected in predicted
+    return expected in predicted if expected else not predicted
 
 
 def token_f1(prediction: str, golden: Iterable[str]) -> float:

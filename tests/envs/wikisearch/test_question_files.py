@@ -74,7 +74,7 @@ def test_a_virtual_answer_never_takes_the_name_of_a_node() -> None:
 @pytest.mark.parametrize(
     ("row", "answers"),
     [
-        ({"question": "q", "answer": "a"}, ("a",)), ({"question": "q", "golden_answers": ["a", "b", "a"]}, ("a", "b")),
+        ({"question": "q", "answers": [1989, "x", "", None]}, ("1989", "x")), ({"question": "q", "answer": "a"}, ("a",)), ({"question": "q", "golden_answers": ["a", "b", "a"]}, ("a", "b")),
         ({"question": "q", "answer": {"value": "V", "aliases": ["W"]}}, ("V", "W")), ({"Question": "q", "answer": 7}, ("7",)),
         ({"question": "q", "possible_answers": '["x", "y"]', "subj": "s", "prop": "p", "obj": "x"}, ("x", "y")),
     ],

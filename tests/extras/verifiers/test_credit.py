@@ -199,7 +199,10 @@ def test_states_of_other_environments_leave_out_system_messages_and_actions_keep
     system, answer = trace.nodes[0], trace.nodes[1].message
     answer.tool_calls = [ToolCall(id="1", name="open", arguments='{"door": 2}')]
     after, _ = read(trace)
-    assert after.turns[0].action == before.turns[0].action + '[["open", "{\\"door\\": 2}"]]'
+    assert after.turns[0].action == 'open({"door": 2})'
+    answer.tool_calls = [ToolCall(id="2", name="open", arguments='{ "door":2 }')]
+    assert read(trace)[0].turns[0] == after.turns[0]
+    assert read_messages(success=lambda _: "env_limit")(trace)[0].stop_reason == "env_limit"
     assert after.turns[1] == before.turns[1]
     system.message = SystemMessage(content="You walk.")
     assert read(trace)[0].turns[0].observation == ""

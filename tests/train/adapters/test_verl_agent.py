@@ -170,6 +170,14 @@ def test_graded_rewards_are_not_taken_for_success(name: str, options: dict[str, 
     )  # these determine success
 
 
+@pytest.mark.parametrize("won", [float("nan"), None, "False", 0.5, 2])
+def test_success_is_true_or_false(won: Any) -> None:
+    data = data_of(PATHS, {"a": 1.0, "b": 0.0, "c": 0.0}, step=STEPS)
+    data.non_tensor_batch["success"] = np.array([won] * len(data.non_tensor_batch["uid"]), object)
+    with pytest.raises(TrajectoryError, match="success must contain True and False|expected an array of numbers"):
+        compute_advantages(data, scheme=credit.make("graphgpo"))
+
+
 def test_the_score_without_success_is_the_reward_if_it_lies_in_the_unit_interval() -> None:
     scheme = credit.make("grpo", outcome="score", outcome_scale="none")
     graded, _ = compute_advantages(data_of(PATHS, {"a": 1.0, "b": 0.5, "c": 0.0}), scheme=scheme)

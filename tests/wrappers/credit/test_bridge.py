@@ -118,6 +118,8 @@ def test_annotations_travel_as_columns() -> None:
         ({"turn": [0, 0.5, 0, 1]}, "turn must contain whole numbers"),
         ({"group": ["g", "h", "g", "g"]}, "trajectory 'a' has rows in the groups 'g' and 'h'"),
         ({"reward": [0.0, float("nan"), 0.0, 0.0]}, "turn 1: reward must be finite"),
+        ({"reward": np.array([0, 1 + 2j, 0, 0])}, "reward: expected an array of numbers.*complex128"),
+        ({"reward": np.array(["2026-01-01"] * 4, "M8[s]")}, "reward: expected an array of numbers.*(?s:.*)datetime64"),
         ({"ended": ["won", "won", "failed", "failed"]}, "stop_reason must be one of"),
         ({"ended": [[], [], [], []]}, "an end is a stop reason or whether"),
         *(({"ended": [end] * 4}, "an end is a stop reason or whether") for end in (float("nan"), -1.0, 0.3, 2, None)),

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from creditflow.envs.errors import TrajectoryError
+from creditflow.train.adapters.logs.messages import read_message
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import (
     FIELD,
@@ -73,14 +74,14 @@ def completion_text(message: Any) -> str:
     return f"<think>{thought}</think>{content}" if thought and "<think>" not in content else content
 
 
-def read_messages(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
+def read_messages(*, success: Callable[[Any], bool | str]) -> Callable[[Any], Played]:
     """A reader of other environments' traces: a state is what the model was shown since its last completion.
 
     The trace's reward is the last turn's. Equal texts are equal states, so it suits environments whose messages identify the
     state; an environment that can name its states should record them.
 
     Args:
-        success: whether a trace solved its task.
+        success: whether a trace solved its task, or how it ended: a stop reason, where a limit may have cut it.
     """
 
     def read(trace: Any) -> Played:
@@ -92,7 +93,7 @@ def read_messages(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
             states=[_shown(trace, node) for node in nodes],
             actions=actions,
             rewards=[*[0.0] * (len(actions) - 1), trace.reward],
-            ended=bool(success(trace)),
+            ended=success(trace),
         )
         return played, {}
 
@@ -100,9 +101,9 @@ def read_messages(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
 
 
 def _action(message: Any) -> str:
-    """What a completion does: its text, and its tool calls with their arguments."""
-    calls = [[call.name, call.arguments] for call in message.tool_calls or ()]
-    return completion_text(message) + (json.dumps(calls) if calls else "")
+    """What a completion does: its tool calls, or else its text without thoughts."""
+    calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls or ()]
+    return read_message({"role": "assistant", "content": completion_text(message), "tool_calls": calls}).action
 
 
 def _shown(trace: Any, node: Any) -> str:

@@ -147,7 +147,7 @@ def compute_outcome_advantage(
     turns = TurnColumns(
         group=index, trajectory=traj_index, state=anchor_obs, reward=step_rewards, next_state=next_obs, turn=step,
         valid=valid, action=actions, active=active, called=COLUMNS,
-        ended=None if success is None else ["success" if won else "env_limit" for won in success],
+        ended=None if success is None else ["success" if won else "env_limit" for won in _flags(success)],
     )  # fmt: skip
     if step is None and next_obs is None and not ordered and not _compares_trajectories(scheme):
         raise TrajectoryError(
@@ -160,6 +160,14 @@ def compute_outcome_advantage(
     if success is None:
         _check_outcomes(np.concatenate([np.zeros(1), *(group.arrays.returns for group in grouped.groups)]), scheme)
     return credit_rows(grouped, scheme, token_level_rewards, response_mask)
+
+
+def _flags(success: Any) -> NDArray[np.bool_]:
+    """bool (B,): the column "success"."""
+    flags = numbers(success)
+    if not np.isin(flags, (0.0, 1.0)).all():
+        raise TrajectoryError(f"success must contain True and False (or 1 and 0), got {short_repr(success)}")
+    return flags == 1.0
 
 
 def require_columns(columns: Mapping[str, Any], *names: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, ServiceError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.http.chat import ChatModel, ChatQuestion
+from creditflow.envs.http.chat import ChatModel, ChatQuestion, unfenced
 from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.train.annotate.success.labels import Labels
@@ -61,10 +61,9 @@ MAX_REPLY: Final = 1_024  # tokens of a reply: a sentence and the labels
 
 def _parse(text: str) -> dict[str, Any]:
     """The reason and the labels in a reply, which may stand in a fenced block."""
-    start, end = text.find("{"), text.rfind("}")
     try:
-        reply = json.loads(text[start : end + 1])
-    except ValueError:
+        reply = json.loads(unfenced(text))
+    except (ValueError, RecursionError):
         reply = None
     if not _is_reply(reply):
         raise ServiceError(

@@ -33,12 +33,32 @@ def test_a_verdict_is_parsed(text: str, score: float) -> None:
     "body",
     [
         *map(chat, ("maybe", "CORRECT or INCORRECT", "", "The candidate is not correct.", "Not Correct", "PARTIALLY CORRECT",
-                    "It is correct", "UNCORRECT", "<think>It is CORRECT", "CORRECT</think>")),
+                    "It is correct", "UNCORRECT", "<think>It is CORRECT", "CORRECT</think>",
+                    "!correct", "≠ correct", "❌ CORRECT", "CORRECT?", "in correct", "verdict: not correct", "Yes", '{"correct": true}')),
         {}, {"choices": []}, [1],
     ],
 )  # fmt: skip
 def test_no_verdict_is_an_error(body: Any) -> None:
     with serving(replying(body)) as url, pytest.raises(ServiceError):
+        ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a")
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ("CORRECT.", 1.0), ("**Correct!**", 1.0), ("_correct_", 1.0), ('{"verdict": "CORRECT"}', 1.0), ("```json\n{\"verdict\": \"incorrect\"}\n```", 0.0),
+        ("Verdict: **INCORRECT**", 0.0), ("<think>is it incorrect?</think>\n\nCORRECT", 1.0),
+    ],
+)  # fmt: skip
+def test_a_verdict_may_be_decorated(reply: str, score: float) -> None:
+    with serving(replying(chat(reply))) as url:
+        assert ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a") == score
+
+
+@pytest.mark.parametrize("finish", ["max_tokens", "model_length", "content_filter"])
+def test_a_reply_is_cut_in_the_words_of_any_server(finish: str) -> None:
+    body = {"choices": [{"message": {"reasoning": "Is it"}, "finish_reason": finish}]}
+    with serving(replying(body)) as url, pytest.raises(ServiceError, match=f"was cut .*{finish}.*field reasoning"):
         ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a")
 
 
