@@ -19,6 +19,7 @@ import creditflow
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.foreign.env import DEFAULT_LIMIT
 from creditflow.wrappers import DenseReward, Group, Potentials, PotentialStore, Recorder, credit, relabel
 from creditflow.wrappers.dense_reward import make_store
 from creditflow.wrappers.history_potential import HISTORY
@@ -71,10 +72,31 @@ def test_the_printed_lines_give_dense_rewards_in_every_environment(
     assert loaded.digest == space["version"].digest
 
 
-def test_the_printed_lines_in_hindsight() -> None:
+def test_the_printed_lines_pay_for_observations_of_cartpole() -> None:
     space: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(block(1), space)  # noqa: S102 - the page's own lines
+    assert np.count_nonzero(space["shaped"]) > 0.5 * len(space["shaped"])
+
+
+def test_the_printed_lines_learn_each_task_alone() -> None:
+    space: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(block(2), space)  # noqa: S102 - the page's own lines
+    left, right = space["potentials"].values()
+    assert all(sum(potential != 0 for potential in states.values()) >= 4 for states in (left, right))
+    assert left != right  # the same places, other goals
+
+
+def test_the_default_limit_on_the_page_is_the_default() -> None:
+    for page in (PAGE, ROOT / "wrappers" / "README.md"):
+        assert f"gets one of {DEFAULT_LIMIT} steps" in page.read_text(encoding="utf-8")
+
+
+def test_the_printed_lines_in_hindsight() -> None:
+    space: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(block(3), space)  # noqa: S102 - the page's own lines
     assert sum(int(np.count_nonzero(rewards)) for rewards in space["rewards"]) > len(space["group"].turns) / 5
 
 
