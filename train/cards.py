@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.text_table import text_table
+from creditflow.train.text_table import terminal_width, text_table
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.annotations.values import WRITERS
 from creditflow.wrappers.credit.check import PROPERTIES, CheckReport
@@ -237,7 +237,7 @@ def card_text(card: Card) -> str:
         card.text,
         f"Source: {card.source}\nChecked against: {card.verification or '–'}",
         "Needs\n" + _listed(needs_lines(card)),
-        f"Properties (check_credit)\n{_indented(text_table(properties))}",
+        f"Properties (check_credit)\n{_indented(text_table(properties, width=max(0, terminal_width() - 2)))}",
         f"Counterexamples ({explanation})\n{_listed(examples)}" if examples else "",
         f"Result\n  {'not measured' if result_text(card.name) == '–' else result}",
         "Limitations\n" + _listed(card.limitations),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.arguments.outputs import add_output
-from creditflow.train.text_table import text_table
+from creditflow.train.text_table import terminal_width, text_table
 from creditflow.train.viewer.data import render_page, view_data
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     print(
         f"Its score, {shown.score:.2f}, is above the mean of its eight rollouts, {mean:.2f}: GRPO praises every turn.\n"
     )
-    print(text_table(rows))
+    print(text_table(rows, width=terminal_width()))
     print("\nreplay: change of the expected score, measured by playing on 2,000 times from before and after the turn")
     print(f"All eight rollouts: {target}")
     return 0

@@ -28,7 +28,7 @@ from creditflow.train.analyses.audit_advice import recommended
 from creditflow.train.arguments.outputs import Output, Target, add_input, add_output, claimed, named
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.commands.credit import credit_lines
-from creditflow.train.text_table import counted, text_table
+from creditflow.train.text_table import counted, terminal_width, text_table
 from creditflow.train.viewer.data import render_page, view_data
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
@@ -118,7 +118,7 @@ def _blamed(groups: Sequence[Group], results: Sequence[credit.Credit]) -> str:
     table = [
         [f"{value:+.2f}", _short(rollout, 24), str(turn), _short(action, 36)] for value, rollout, turn, action in lowest
     ]
-    return text_table([["advantage", "rollout", "turn", "action"], *table])
+    return text_table([["advantage", "rollout", "turn", "action"], *table], width=terminal_width())
 
 
 def _short(text: str, width: int) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from creditflow.train.doctor.extras import Extra
 from creditflow.train.doctor.machine import Found
-from creditflow.train.text_table import text_table
+from creditflow.train.text_table import terminal_width, text_table
 
 __all__ = ["report_text"]
 
@@ -20,14 +20,14 @@ def report_text(version: str, core: Extra, extras: Sequence[Extra], machine: Seq
     ready = [extra for extra in extras if extra.state == "ready"]
     if ready:
         rows = [("extra", "version", "use"), *((extra.name, _versions(extra), extra.use) for extra in ready)]
-        paragraphs.append(text_table(rows))
+        paragraphs.append(text_table(rows, width=terminal_width()))
     not_ready = [extra for extra in extras if extra.state != "ready"]
     if not_ready:
         table = [
             ("extra", "state", "adds", "use", "install"),
             *((extra.name, _state(extra), extra.size or "?", extra.use, extra.remedy) for extra in not_ready),
         ]
-        paragraphs.append(f"{text_table(table)}\n\n{SIZES}")
+        paragraphs.append(f"{text_table(table, width=terminal_width())}\n\n{SIZES}")
     return "\n\n".join(paragraphs)
 
 

@@ -15,7 +15,7 @@ from creditflow.envs.foreign.failures import failed_environment
 from creditflow.envs.plugins.code import load_code
 from creditflow.envs.plugins.registry import Kind, Registry, loaded
 from creditflow.envs.reading.failures import summary
-from creditflow.train.text_table import text_table
+from creditflow.train.text_table import terminal_width, text_table
 from creditflow.wrappers.credit.base import Scheme
 
 __all__ = [
@@ -136,4 +136,4 @@ def plugins_text(rows: Sequence[Mapping[str, str]]) -> str:
     if not rows:
         return ""
     table = [["plug-in", "origin", "error"], *([row["name"], row["origin"], row["error"] or "–"] for row in rows)]
-    return f"\n\n{text_table(table)}"
+    return f"\n\n{text_table(table, width=terminal_width())}"

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from creditflow.train.cards import SECOND_HAND, card_text, make_card, markdown_page, overview
     from creditflow.train.rollout.plugins import plugins_text
-    from creditflow.train.text_table import text_table
+    from creditflow.train.text_table import terminal_width, text_table
     from creditflow.wrappers.credit.registry import SCHEMES
 
     if args.markdown and (args.name or args.json):
@@ -53,5 +53,5 @@ def run(args: argparse.Namespace) -> int:
         table = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]] + plugins
         print(json.dumps(table, indent=1, ensure_ascii=False))
     else:
-        print(f"{text_table(rows)}\n† {SECOND_HAND}{plugins_text(plugins)}")
+        print(f"{text_table(rows, width=terminal_width())}\n† {SECOND_HAND}{plugins_text(plugins)}")
     return 0
