@@ -38,6 +38,8 @@ REFUSED = {
         "update.minibatches",
     },
     "ppo_alfworld": {"critic"},
+    "prm_alfworld": {"credit.annotators"},
+    "sft_wikisearch": {"update.iterations"},
     "ppo_webshop": {"critic"},
     "r1_instruct_wikisearch": {"rollout.top_p", "update.minibatch_size"},
     "search_r1_grpo_wikisearch": {"rollout.top_p", "update.minibatch_size"},
@@ -206,6 +208,13 @@ def test_recipes_are_translated_whole_or_refused_by_name(
     assert config["algorithm"]["creditflow"]["scheme"] == load_settings(path).credit.scheme
     assert loops[0]["prompting"]["prompt"] == load_settings(path).prompting.prompt
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["egrpo_wikisearch", "sapo_wikisearch"])
+def test_the_command_that_a_recipe_gives_for_verl_is_translated(name: str, tmp_path: Path) -> None:
+    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").replace("\\\n#", "")
+    (command,) = re.findall(rf"train/configs/{name}\.yaml --engine verl (.*)", text)
+    assert dry_run(str(FOLDER / f"{name}.yaml"), *shlex.split(command), "--set", f"out={tmp_path / 'run'}") == 0
 
 
 def test_the_commands_for_gpus_on_the_page_are_translated() -> None:

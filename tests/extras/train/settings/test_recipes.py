@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import re
 import socket
-from collections.abc import Callable
+import string
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from creditflow.agents.language_model import sentence_embedder
 from creditflow.envs.errors import ConfigError
 from creditflow.train.commands import train
 from creditflow.train.dry_run import describe
@@ -56,6 +60,9 @@ def test_every_recipe_passes_a_dry_run_without_network(
 
 # by recipe, settings that a comment changes together
 COMMENTED: dict[str, list[tuple[str, ...]]] = {
+    "egrpo_wikisearch": [("model.path=Qwen/Qwen3-30B-A3B-Instruct-2507", "update.loss.aggregation=token_mean")],
+    "graphgpo_alfworld": [("credit.parameters.merge=hf:intfloat/e5-base-v2",)],
+    "graphgpo_webshop": [("credit.parameters.merge=hf:intfloat/e5-base-v2",)],
     "instruct": [("model.path=DIR_OR_NAME",)],
     "pica_success_model": [("loss.kind=paper", "text.read=result"), ("head=tokens",)],
     "pica_wikisearch": [
@@ -63,6 +70,11 @@ COMMENTED: dict[str, list[tuple[str, ...]]] = {
         ("model.path=meta-llama/Llama-3.1-8B-Instruct",),
         ("credit.semantics=paper", "credit.parameters.step_baseline=0", "credit.parameters.final=outcome"),
     ],
+    "rewardflow_wikisearch": [
+        ("credit.parameters.key=text", "credit.parameters.merge_text=observation",
+         "credit.parameters.merge=hf:intfloat/e5-base-v2"),
+    ],
+    "sapo_wikisearch": [("model.path=Qwen/Qwen3-30B-A3B-Thinking-2507",)],
     "smollm2_sokoban": [
         ("model.autocast=bfloat16", "rollout.dtype=bfloat16", "update.batch_tokens=65536", "rollout.tasks=32",
          "update.iterations=48"),
@@ -73,12 +85,23 @@ COMMENTED: dict[str, list[tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+class LetterCounts:
+    """An encoder of texts that needs no model."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        counts = np.array([[1 + text.count(letter) for letter in string.ascii_lowercase] for text in texts], np.float32)
+        normed: NDArray[np.float32] = counts / np.linalg.norm(counts, axis=1, keepdims=True)
+        return normed
+
+
 @pytest.mark.parametrize(
     ("name", "overrides"), [(name, overrides) for name, several in COMMENTED.items() for overrides in several]
 )
 def test_a_recipe_passes_a_dry_run_with_what_its_comments_change(
-    name: str, overrides: tuple[str, ...], no_network: None, tmp_path: Path
+    name: str, overrides: tuple[str, ...], no_network: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # the encoders that recipes name are not on this machine
+    monkeypatch.setattr(sentence_embedder, "SentenceEmbedder", lambda _: LetterCounts())
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
     changes = [word for override in (*overrides, f"out={tmp_path / 'run'}") for word in ("--set", override)]
