@@ -57,7 +57,7 @@ def test_the_estimator_alone_rejects_schemes_over_states_and_tasks(scheme: str, 
     from creditflow.train.adapters.verl.estimator import estimate
 
     data = batch_of([GROUPS["one turn"]])
-    with pytest.raises(ConfigError, match="verl passes neither to an estimator"):
+    with pytest.raises(ConfigError, match="verl passes none of them to an estimator"):
         estimate(
             data.batch["rm_scores"], data.batch["response_mask"], index=data.non_tensor_batch["uid"],
             config={"creditflow": {"scheme": scheme}},

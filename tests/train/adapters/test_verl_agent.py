@@ -156,7 +156,8 @@ STEPS = [0, 1, 2, 0, 1, 0, 1]
 @pytest.mark.parametrize(
     ("name", "options"),
     [("graphgpo", {}), ("rewardflow", {}), ("grouptd", {}), ("grpo", {"outcome": "success"}),
-     ("gigpo", {"outcome": "success"})],
+     ("gigpo", {"outcome": "success"}), ("0.5*grpo + 0.5*graphgpo", {}), ("grpo + rloo", {"outcome": "success"}),
+     ("stateless", {"outcome": "success"})],
 )  # fmt: skip
 def test_graded_rewards_are_not_taken_for_success(name: str, options: dict[str, Any]) -> None:
     scheme = credit.make(name, **options)
@@ -176,6 +177,18 @@ def test_success_is_true_or_false(won: Any) -> None:
     data.non_tensor_batch["success"] = np.array([won] * len(data.non_tensor_batch["uid"]), object)
     with pytest.raises(TrajectoryError, match="success must contain True and False|expected an array of numbers"):
         compute_advantages(data, scheme=credit.make("graphgpo"))
+
+
+@pytest.mark.parametrize(
+    "text", ["0.5*grpo + 0.5*gigpo", "grpo + turn_loo", "stateless + mt_grpo", "step_to_go + 0.1*rloo"]
+)
+def test_a_sum_over_rewards_is_the_sum_of_its_schemes_rows(text: str) -> None:
+    def scored(scheme: credit.Scheme) -> Any:
+        return compute_advantages(data_of(PATHS, {"a": 1.0, "b": 0.3, "c": 0.0}, step=STEPS), scheme=scheme)[0]
+
+    scheme = credit.make(text)
+    assert isinstance(scheme, credit.Sum)
+    np.testing.assert_allclose(scored(scheme), sum(weight * scored(each) for weight, each in scheme.terms), atol=1e-12)
 
 
 def test_the_score_without_success_is_the_reward_if_it_lies_in_the_unit_interval() -> None:

@@ -17,6 +17,7 @@ from creditflow.envs.sums import settled_sum
 from creditflow.train.adapters.verl.credit import NAME, VERL, credit_batch, credit_settings
 from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.combined import schemes_of
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -63,20 +64,20 @@ def estimate(
 
 
 def _refuse_states(scheme: Scheme) -> None:
-    if isinstance(scheme, OutcomeScheme) and not isinstance(scheme, StateScheme) and not scheme.task_fields:
+    for each in schemes_of(scheme):
+        if not isinstance(each, OutcomeScheme) or isinstance(each, StateScheme) or each.task_fields:
+            raise ConfigError(
+                f"scheme {each.name!r} reads turns, states or tasks, and verl passes none of them to an estimator. They reach credit "
+                "through creditflow's trainer step: v1 trainer (trainer.use_v1=true), agent loop "
+                "actor_rollout_ref.rollout.agent.default_agent_loop=creditflow, and VERL_USE_EXTERNAL_PLUGINS not set to none"
+            )
         for name, needed in (("outcome", "return"), ("invalid_penalty", 0.0)):
-            if (value := getattr(scheme, name)) != needed:
+            if (value := getattr(each, name)) != needed:
                 raise ConfigError(
-                    f"scheme {scheme.name!r} with {name}={value!r} reads success flags or invalid turns, and verl "
+                    f"scheme {each.name!r} with {name}={value!r} reads success flags or invalid turns, and verl "
                     f"passes neither to an estimator: set algorithm.creditflow.parameters.{name} to {needed!r}, or play "
                     "with creditflow's agent loop and trainer step"
                 )
-        return
-    raise ConfigError(
-        f"scheme {scheme.name!r} reads states or tasks, and verl passes neither to an estimator. They reach credit "
-        "through creditflow's trainer step: v1 trainer (trainer.use_v1=true), agent loop "
-        "actor_rollout_ref.rollout.agent.default_agent_loop=creditflow, and VERL_USE_EXTERNAL_PLUGINS not set to none"
-    )
 
 
 def _record(name: str, uid: str, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> EpisodeRecord:

@@ -41,10 +41,15 @@ from creditflow.wrappers.credit.bridge import (
     require_plain,
     state_text,
 )
+from creditflow.wrappers.credit.combined import schemes_of
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, invalid_turns
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
+from creditflow.wrappers.credit.outcomes.mt_grpo import MTGRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
+from creditflow.wrappers.credit.outcomes.stateless import Stateless
+from creditflow.wrappers.credit.outcomes.step_to_go import StepToGo
+from creditflow.wrappers.credit.outcomes.turn_loo import TurnLOO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.keys import StateScheme
@@ -224,9 +229,10 @@ def compute_gigpo_outcome_advantage(
 
 def _compares_trajectories(scheme: Scheme) -> bool:
     """Whether the scheme's advantages depend neither on the order of a trajectory's rows nor on copies of rows."""
-    if isinstance(scheme, StateScheme) or not isinstance(scheme, OutcomeScheme):
-        return False
-    return scheme.stats_over == "trajectories"
+    return all(
+        isinstance(each, OutcomeScheme) and not isinstance(each, StateScheme) and each.stats_over == "trajectories"
+        for each in schemes_of(scheme)
+    )
 
 
 def _clustered(groups: NDArray[np.int32], keys: list[str], threshold: float) -> NDArray[np.int32]:
@@ -258,7 +264,8 @@ def _check_outcomes(returns: NDArray[np.float64], scheme: Scheme) -> None:
         positive.max()
     )  # no reward, or always the same one
     graded = bool((returns >= 0.0).all() and (returns <= 1.0).all())
-    if plain or not (_reads_success(scheme) or (_outcome(scheme) == "score" and not graded)):
+    each_alone = schemes_of(scheme)
+    if plain or not any(_reads_success(each) or (_outcome(each) == "score" and not graded) for each in each_alone):
         return
     raise TrajectoryError(
         f"scheme {scheme.name!r} reads success, and the batch has no such column: episode rewards between "
@@ -267,12 +274,12 @@ def _check_outcomes(returns: NDArray[np.float64], scheme: Scheme) -> None:
 
 
 def _outcome(scheme: Scheme) -> str:
-    return scheme.outcome if isinstance(scheme, OutcomeScheme) else ""
+    return scheme.outcome if isinstance(scheme, OutcomeScheme | Stateless) else ""
 
 
 def _reads_success(scheme: Scheme) -> bool:
     by_rewards = (
-        isinstance(scheme, GRPO | RLOO | GiGPO)
+        isinstance(scheme, GRPO | RLOO | GiGPO | Stateless | StepToGo | TurnLOO | MTGRPO)
         or (isinstance(scheme, GraphGPO) and scheme.graph_success == "positive_return")
         or (isinstance(scheme, RewardFlow) and scheme.propagation == "first_seen_rewards")
     )
@@ -293,12 +300,13 @@ def credit_rows(grouped: GroupedTurns, scheme: Scheme, token_level_rewards: Any,
 
 
 def _check_rewards(grouped: GroupedTurns, scheme: Scheme, totals: NDArray[np.float64]) -> None:
-    penalty = scheme.invalid_penalty if isinstance(scheme, OutcomeScheme) else 0.0
+    penalised = next((each for each in schemes_of(scheme) if isinstance(each, OutcomeScheme)), None)
+    penalty = penalised.invalid_penalty if penalised else 0.0
     for g, group in enumerate(grouped.groups):
         rows = np.flatnonzero(grouped.group == g)
         turn = grouped.turn[rows]
         expected = group.arrays.returns[group.arrays.trajectory][turn]
-        invalid = invalid_turns(group, scheme.invalid) if isinstance(scheme, OutcomeScheme) else ~group.arrays.valid
+        invalid = invalid_turns(group, penalised.invalid) if penalised else ~group.arrays.valid
         penalties = np.where(invalid[turn], penalty, 0.0)
         tolerance = TOLERANCE * np.maximum(1.0, np.abs(expected))
         wrong = np.flatnonzero(np.abs(expected - totals[rows] - penalties) > tolerance)
