@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.ratios import leave_out, parser_of, print_ratio
+from benchmarks.ratios import leave_out, parser_of, print_ratio, print_speed
 
 from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv
@@ -124,9 +124,9 @@ def main() -> None:
     began = time.process_time()
     played = env_steps(env, range(min(seeds, 60)), rng)
     whole = played / (time.process_time() - began)
-    print(f"environment steps                   {whole:12,.0f} per s   (keys, info and admissible list included)")
+    print_speed("ALFWorld steps with keys, info and admissible actions", whole)
     alone = steps / timed(partial(rules_steps, World(games[0]), steps, rng))
-    print(f"rules alone                         {alone:12,.0f} per s")
+    print_speed("ALFWorld steps, rules alone", alone)
     if importlib.util.find_spec("alfworld") is None:
         leave_out("TextWorld's engine", "not installed here; .ci/venv alfworld alfworld does, and compiles C++")
         return

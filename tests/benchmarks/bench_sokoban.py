@@ -26,7 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.peer.sokoban import PEERS, run_peer
-from benchmarks.ratios import leave_out, parser_of, print_ratio
+from benchmarks.ratios import leave_out, parser_of, print_ratio, print_speed
 
 import creditflow
 from creditflow.envs.sokoban import (
@@ -248,6 +248,10 @@ def main() -> None:
     for group, values in results.items():
         for name, value in values.items():
             print(f"{group}, {name}: {value:,.0f}/s" if isinstance(value, float) else f"{group}, {name}: {value}")
+    for name in ("text, unwrapped", "grid, unwrapped", "rgb, tile 28, unwrapped"):
+        print_speed(f"Sokoban steps, {name}", results["single"][name])
+    for size in work.sizes:
+        print_speed(f"Sokoban steps, vector, grid, {size} boards", results["vector"][f"10x10, 4 boxes, grid, N={size}"])
     for name, value in ratios(results, work).items():
         ours, _, peer = name.partition(" / ")
         print_ratio(f"Sokoban: {ours}", peer, value)

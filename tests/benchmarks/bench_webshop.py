@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.ratios import leave_out, parser_of, print_ratio
+from benchmarks.ratios import leave_out, parser_of, print_ratio, print_speed
 
 from creditflow.envs.webshop.env import WebShopEnv
 
@@ -92,7 +92,7 @@ def main() -> None:
     seconds, env = cpu(WebShopEnv)
     print(f"embedded shop: made in {seconds:.2f} CPU s (import not counted)")
     seconds, steps = cpu(wander, env, 2000 // scale)
-    print(f"embedded, random clicks: {steps / seconds:,.0f} steps per CPU second ({steps} steps)")
+    print_speed("WebShop steps, random clicks in the embedded shop", steps / seconds)
     seconds, calls = cpu(oracle, env, 300 // scale)
     print(f"oracle, value and optimal actions: {1000 * seconds / calls:.2f} ms a state, first visits included")
     folder = args.shared / "data" / "webshop"

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.ratios import leave_out, parser_of, print_ratio
+from benchmarks.ratios import leave_out, parser_of, print_ratio, print_speed
 
 import creditflow
 from creditflow.envs.http import bound
@@ -112,7 +112,8 @@ def bench_environment(seconds: float, articles: int) -> None:
         env.reset(seed=calls)
         oracle.optimal_actions(env.get_state())  # type: ignore[attr-defined]  # an AgentEnv
         calls += 1
-    print(f"environment: made in {made:.1f} s; {steps / played:.0f} steps/s ({resets} episodes)")
+    print(f"environment: made in {made:.1f} s; {resets} episodes")
+    print_speed("WikiSearch steps, random actions", steps / played)
     print(f"  oracle: ready in {first:.1f} s; a new question in {seconds / calls * 1000:.0f} ms")
     start, words, streaming = time.perf_counter(), 0, int(10_000 * seconds)
     for number, passage in enumerate(passages(make_world(DEFAULT_SEED, articles))):
@@ -190,6 +191,9 @@ def _load(pid: int, port: int, queries: Sequence[str], seconds: float, clients: 
         thread.join()
     took = np.array([latency for client in latencies for latency in client]) * 1000
     spent = time.perf_counter() - start
+    print_speed(
+        f"queries to serve search, {clients} clients, {per_request} in a request", len(took) * per_request / spent
+    )
     print(
         f"server: {clients} clients, {per_request} queries a request: {len(took) * per_request / spent:.0f} queries/s, "
         f"{len(took) / spent:.0f} requests/s, p50 {np.percentile(took, 50):.1f} ms, p95 {np.percentile(took, 95):.1f} ms, "

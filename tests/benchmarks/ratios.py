@@ -1,4 +1,4 @@
-"""What all benchmarks print in one form: speeds relative to another implementation, and what was left out and why.
+"""What all benchmarks print in one form: speeds, those relative to another implementation, and what was left out and why.
 
 ``run.py`` collects these lines into one table.
 """
@@ -10,9 +10,20 @@ from typing import Final
 
 from creditflow.train.arguments.parser import CommandParser
 
-__all__ = ["LEFT_OUT", "RATIO", "has_torch", "leave_out", "parser_of", "print_ratio"]
+__all__ = [
+    "LEFT_OUT",
+    "RATIO",
+    "SPEED",
+    "fields_of",
+    "has_torch",
+    "leave_out",
+    "parser_of",
+    "print_ratio",
+    "print_speed",
+]
 
 RATIO: Final = "ratio"
+SPEED: Final = "speed"
 LEFT_OUT: Final = "left out"
 
 
@@ -26,6 +37,17 @@ def parser_of(docstring: str | None) -> CommandParser:
 def print_ratio(ours: str, peer: str, ratio: float) -> None:
     """Print how many times as fast ``ours`` is as ``peer``, both measured in this run."""
     print(f"{RATIO}\t{ratio:.3g}\t{ours}\t{peer}", flush=True)
+
+
+def print_speed(what: str, per_second: float) -> None:
+    """Print how many of something this package does in a second."""
+    print(f"{SPEED}\t{per_second:.3g}\t{what}", flush=True)
+
+
+def fields_of(line: str) -> list[str] | None:
+    """The kind and the fields of a line that one of the functions here printed; None for any other line."""
+    fields = line.rstrip("\n").split("\t")
+    return fields if fields[0] in (RATIO, SPEED, LEFT_OUT) and len(fields) > 1 else None
 
 
 def leave_out(part: str, reason: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.ratios import LEFT_OUT, RATIO, parser_of
+from benchmarks.ratios import LEFT_OUT, RATIO, SPEED, fields_of, parser_of
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.report.provenance import provenance
@@ -41,7 +41,7 @@ def interpreter(script: Path) -> str:
 
 
 def run_script(script: Path, log: Path, *, toy: bool) -> tuple[int, list[list[str]]]:
-    """Run a script, print and keep what it prints; returns its exit status and the fields of its ratios and omissions."""
+    """Run a script, print and keep what it prints; returns its exit status and the fields of what it measured and left out."""
     command = [interpreter(script), str(script), *(["--toy"] if toy else [])]
     lines = []
     with (
@@ -52,19 +52,24 @@ def run_script(script: Path, log: Path, *, toy: bool) -> tuple[int, list[list[st
         for line in process.stdout:
             print(line, end="", flush=True)
             kept.write(line)
-            if line.startswith((f"{RATIO}\t", f"{LEFT_OUT}\t")):
-                lines.append(line.rstrip("\n").split("\t"))
+            if fields := fields_of(line):
+                lines.append(fields)
     return process.returncode, lines
 
 
-def table(lines: dict[str, list[list[str]]], heading: str) -> str:
-    """The page of all ratios, and of what was left out."""
-    ratios = [
-        f"| {script} | {f[2]} | {f[3]} | {f[1]} |" for script, found in lines.items() for f in found if f[0] == RATIO
+def table(lines: dict[str, list[list[str]]], about: str) -> str:
+    """The page of all ratios and speeds, and of what was left out."""
+    rows = [(script, *fields) for script, found in lines.items() for fields in found]
+    parts = [
+        "# Speed\n",
+        f"Written by `make bench` (`runs/bench/ratios.md`). {about}.\n",
+        "| script | this package | compared with | times as fast |\n| --- | --- | --- | ---: |",
+        *(f"| {script} | {rest[1]} | {rest[2]} | {rest[0]} |" for script, kind, *rest in rows if kind == RATIO),
+        "\n| script | what | per second |\n| --- | --- | ---: |",
+        *(f"| {script} | {rest[1]} | {float(rest[0]):,.0f} |" for script, kind, *rest in rows if kind == SPEED),
     ]
-    missing = [f"- {script}: {f[1]}: {f[2]}" for script, found in lines.items() for f in found if f[0] == LEFT_OUT]
-    rows = ["| script | this package | compared with | times as fast |", "| --- | --- | --- | ---: |", *ratios]
-    return "\n".join([heading, "", *rows, *(["", "Left out:", "", *missing] if missing else []), ""])
+    missing = [f"- {script}: {rest[0]}: {rest[1]}" for script, kind, *rest in rows if kind == LEFT_OUT]
+    return "\n".join([*parts, *(["\nLeft out:\n", *missing] if missing else []), ""])
 
 
 def main() -> int:
@@ -87,11 +92,11 @@ def main() -> int:
         print(f"   {time.monotonic() - began:.0f} s", flush=True)
         if status:
             failed.append(script.stem)
-    heading = (
+    about = (
         f"Commit {facts['commit']}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load average {load:.1f} at the start"
         + (", toy size: the numbers mean nothing" if args.toy else "")
     )
-    page = table(lines, heading)
+    page = table(lines, about)
     with atomic_writer(args.out / "ratios.md", encoding="utf-8") as out:
         out.write(page)
     print(f"\n{page}\n{args.out / 'ratios.md'} has this table.")

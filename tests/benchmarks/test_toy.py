@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.ratios import LEFT_OUT, RATIO
+from benchmarks.ratios import LEFT_OUT, RATIO, SPEED, fields_of
 from benchmarks.run import SCRIPTS, TIERS, table
 
 WITHOUT_PEER = {"bench_viewer"}  # measures this package alone
@@ -27,10 +27,10 @@ def test_a_benchmark_runs_in_this_environment(script: Path, tmp_path: Path) -> N
         [sys.executable, str(script), "--toy"], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False
     )
     assert not done.returncode, done.stdout + done.stderr
-    fields = [line.split("\t") for line in done.stdout.splitlines() if line.startswith((f"{RATIO}\t", f"{LEFT_OUT}\t"))]
-    assert fields or script.stem in WITHOUT_PEER, "neither a ratio nor what is left out"
-    for kind, first, *others in fields:
-        assert len(others) == {RATIO: 2, LEFT_OUT: 1}[kind]
+    found = [fields for line in done.stdout.splitlines() if (fields := fields_of(line))]
+    assert {fields[0] for fields in found} - {SPEED} or script.stem in WITHOUT_PEER, "no ratio, nothing left out"
+    for kind, first, *others in found:
+        assert len(others) == {RATIO: 2, SPEED: 1, LEFT_OUT: 1}[kind]
         assert kind == LEFT_OUT or float(first) > 0
 
 
@@ -46,6 +46,8 @@ def test_without_torch_one_line_says_what_is_left_out_and_what_installs_it(scrip
 
 
 def test_one_table_has_all_ratios_and_omissions() -> None:
-    page = table({"bench_x": [[RATIO, "2.5", "ours", "theirs"], [LEFT_OUT, "a server", "none here"]]}, "Commit abc")
+    lines = [[RATIO, "2.5", "ours", "theirs"], [SPEED, "1.2e+03", "steps"], [LEFT_OUT, "a server", "none here"]]
+    page = table({"bench_x": lines}, "Commit abc")
     assert "| bench_x | ours | theirs | 2.5 |" in page
+    assert "| bench_x | steps | 1,200 |" in page
     assert "- bench_x: a server: none here" in page
