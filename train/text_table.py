@@ -46,7 +46,8 @@ def text_table(rows: Sequence[Sequence[str]], rule_before: int | None = None, wi
 def _wrapped(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     """A row as lines, each cell within the width of its column."""
     cells = [
-        [cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=False) for cell, width in zip(row, widths, strict=True)
+        [cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=False)
+        for cell, width in zip(row, widths, strict=True)
     ]
     height = max(map(len, cells))
     padded = [[*cell, *[""] * (height - len(cell))] for cell in cells]

@@ -253,8 +253,8 @@ class RolloutShaping:
         for number, over in enumerate((terminated | truncated).tolist()):
             last = _row(infos["final_info"] if over else infos, number)
             seen = (infos["final_obs"] if over else observations)[number]
-            ended, cut = bool(terminated[number]), bool(truncated[number])
-            self.step(number, actions[number], float(rewards[number]), ended, cut, last, seen)
+            is_end, is_cut = bool(terminated[number]), bool(truncated[number])
+            self.step(number, actions[number], float(rewards[number]), is_end, is_cut, last, seen)
             if over:
                 self.begin(number, _row(infos, number), observations[number])
 

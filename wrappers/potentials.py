@@ -339,9 +339,9 @@ class _Recurrence:
             by_text = key == "text"
             reached = {turn.text_key if by_text else turn.state_key for turn in member.turns[1:]}
             reached.add(member.final_text_key if by_text else member.final_state_key)
-            known = self._seen.setdefault(group.task_id, set())
-            self._decided = not known.isdisjoint(reached)
-            known |= reached
+            seen = self._seen.setdefault(group.task_id, set())
+            self._decided = not seen.isdisjoint(reached)
+            seen |= reached
             self._episodes += 1
             if self._episodes >= UNSEEN_EPISODES and not self._decided:
                 self._decided = True

@@ -175,7 +175,7 @@ def test_graded_rewards_are_not_taken_for_success(name: str, options: dict[str, 
 def test_success_is_true_or_false(won: Any) -> None:
     data = data_of(PATHS, {"a": 1.0, "b": 0.0, "c": 0.0}, step=STEPS)
     data.non_tensor_batch["success"] = np.array([won] * len(data.non_tensor_batch["uid"]), object)
-    with pytest.raises(TrajectoryError, match="success must contain True and False|expected an array of numbers"):
+    with pytest.raises(TrajectoryError, match=r"success must contain True and False|expected an array of numbers"):
         compute_advantages(data, scheme=credit.make("graphgpo"))
 
 
