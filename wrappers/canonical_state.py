@@ -70,14 +70,15 @@ class CanonicalState(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return obs, self._rewritten(obs, info)
+        return obs, self.unmoved_info(obs, info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take one step."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return obs, reward, terminated, truncated, self._rewritten(obs, info)
+        return obs, reward, terminated, truncated, self.unmoved_info(obs, info)
 
-    def _rewritten(self, obs: Any, info: dict[str, Any]) -> dict[str, Any]:
+    def unmoved_info(self, obs: Any, info: dict[str, Any]) -> dict[str, Any]:
+        """The info with the canonical text, which an action that was taken back has too."""
         text = obs if self._source == "observation" else info["text_key"]
         if not isinstance(text, str):
             raise ConfigError(

@@ -394,6 +394,11 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return value
         return self._potential if self._unknown == "carry" else 0.0
 
+    def unmoved_info(self, obs: Any, info: dict[str, Any]) -> dict[str, Any]:
+        """Info of an action that a wrapper outside took back: no shaping, and the same potential."""
+        del obs
+        return self._shaped_info(info, 0.0, 0.0)
+
     def _shaped_info(self, info: dict[str, Any], raw: float, shaping: float) -> dict[str, Any]:
         return {
             **info,

@@ -7,7 +7,7 @@ records: schemes apply penalties themselves.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -20,6 +20,15 @@ from creditflow.wrappers.base_env import base_env, recordable
 __all__ = ["InvalidActions", "Policy"]
 
 Policy = Literal["keep", "penalise", "retry", "terminate"]
+
+
+@runtime_checkable
+class AddsInfo(Protocol):
+    """A wrapper that changes ``info``."""
+
+    def unmoved_info(self, obs: Any, info: dict[str, Any]) -> dict[str, Any]:
+        """What it makes of the info of an action that was taken back."""
+        ...
 
 
 class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -100,12 +109,21 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return obs, reward, terminated, truncated, self._with_policy_info(info, raw, "")
 
     def _refused(self, action: Any) -> tuple[Any, dict[str, Any]] | None:
-        """Observation and info if the environment would reject the action, as the wrappers inside pass it on."""
-        layer = self.env
+        """Observation and info, as the wrappers inside pass them on, if the environment would reject the action."""
+        layer, inside = self.env, list[gym.Wrapper[Any, Any, Any, Any]]()
         while isinstance(layer, gym.Wrapper):
             action = layer.action(action) if isinstance(layer, gym.ActionWrapper) else action
+            inside.append(layer)
             layer = layer.env
-        return self._base.refused(action)
+        if (refused := self._base.refused(action)) is None:
+            return None
+        obs, info = refused
+        for wrapper in reversed(inside):
+            if isinstance(wrapper, gym.ObservationWrapper):
+                obs = wrapper.observation(obs)
+            elif isinstance(wrapper, AddsInfo):
+                info = wrapper.unmoved_info(obs, info)
+        return obs, info
 
     def _with_policy_info(self, info: dict[str, Any], raw: float, stop: str) -> dict[str, Any]:
         reason = stop or info.get("stop_reason", "")  # environments may have their own stop reasons

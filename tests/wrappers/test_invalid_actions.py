@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
+import gymnasium as gym
 import pytest
 
 import creditflow
 from creditflow.envs.errors import ConfigError, EpisodeError
-from creditflow.wrappers import InvalidActions
+from creditflow.wrappers import CanonicalState, DenseReward, InvalidActions
 
 LEVEL = "######\n#@$ .#\n######"
 
@@ -75,3 +78,37 @@ def test_wrong_arguments_are_rejected():
         InvalidActions(env, "penalize")  # type: ignore[arg-type]  # the misspelling is the test
     with pytest.raises(ConfigError, match="penalty"):
         InvalidActions(env, "penalise", penalty=-1.0)
+
+
+@pytest.mark.parametrize("inside", ["dense", "canonical", "observation", "both"])
+def test_an_action_that_was_taken_back_has_the_info_of_the_wrappers_inside(inside: str) -> None:
+    env = creditflow.make("sokoban", level=LEVEL, max_steps=10)
+    if inside in ("dense", "both"):
+        env = DenseReward(env, "graphgpo", gamma=0.9)
+    if inside in ("canonical", "both"):
+        env = CanonicalState(env, ["whitespace", "casefold"])
+    if inside == "observation":
+        env = gym.wrappers.TransformObservation(env, str.upper, env.observation_space)
+    env = InvalidActions(env, "retry", retries=2)
+    obs, start = env.reset(seed=0)
+    seen, reward, _, _, info = env.step("jump")
+    assert (seen, reward, info.keys() - start.keys(), start.keys() - info.keys()) == (obs, 0.0, set(), set())
+    assert info.get("shaping", 0.0) == 0.0
+    for name in ("text_key", "state_key", "potential"):
+        assert info.get(name) == start.get(name), name
+
+
+@pytest.mark.parametrize("retries", [1, 3])
+def test_shaping_inside_retries_still_sums_to_the_first_potential(retries: int) -> None:
+    env = InvalidActions(DenseReward(creditflow.make("sokoban", level=LEVEL, max_steps=6), "graphgpo", gamma=0.9), "retry", retries=retries)  # fmt: skip
+    for episode in range(5):
+        _, info = env.reset(seed=episode)
+        total, steps, over = info["potential"], 0, False
+        for action in itertools.cycle(["jump", "left", "jump", "right", "jump", "left"]):
+            before = info["elapsed_steps"]
+            _, _, terminated, truncated, info = env.step(action)
+            total, over = total + 0.9**steps * info["shaping"], terminated or truncated
+            steps += info["elapsed_steps"] - before  # an action that was taken back is no step
+            if over:
+                break
+        assert total == pytest.approx(0.0, abs=1e-12)
