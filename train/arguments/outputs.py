@@ -72,7 +72,10 @@ class Target:
     name: str
 
     def __post_init__(self) -> None:
-        length = len(os.fsencode(Path(os.path.realpath(self.path)).name))
+        named = Path(os.path.realpath(self.path))
+        if not named.name or named.is_symlink():  # the root folder, or a link that leads to itself
+            raise ConfigError(f"{self.name} {self.path}: the name of a file or folder expected")
+        length = len(os.fsencode(named.name))
         if length > MAX_NAME:  # now, and not when everything has been played
             raise ConfigError(
                 f"{self.name} {str(self.path)[:60]}…: a file name of at most {MAX_NAME} bytes expected, got {length}"
@@ -95,8 +98,10 @@ def add_output(parser: argparse.ArgumentParser, flag: str, output: Output = Outp
 
 
 def _output_path(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("the name of a file or folder expected, got an empty text")
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(
+            "the name of a file or folder expected, got " + ("a NUL" if text else "an empty text")
+        )
     return text
 
 

@@ -115,8 +115,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.latex and args.json:
         raise ConfigError("--latex prints tables of suites; leave it out, or leave out --json")
-    if args.sweep and args.show:
-        raise ConfigError("--sweep varies schemes that are measured now, so it has no effect with --show; leave it out")
+    for name in ("sweep", "schemes", "envs", "resume"):
+        if args.show and getattr(args, name):
+            raise ConfigError(f"--{name} is about what is measured now, so it has no effect with --show; leave it out")
     if args.show:
         document = read_results(Path(args.show))
         with loading(f"{args.show}: the parts of the file contradict each other"):

@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    _refuse_without_effect(args)
     if args.explain:
         print(credit.describe(args.scheme))
         return 0
@@ -90,8 +91,6 @@ def run(args: argparse.Namespace) -> int:
         why = credit.explain(group, scheme, trajectory, turn, batch=groups)
         print(json.dumps(why.to_json(), ensure_ascii=True, allow_nan=False) if args.json else why)
         return 0
-    if args.json:
-        raise ConfigError("--json is an option of --why; without it every trajectory is a line of JSON anyway")
     encode = _encoder(args.tokenizer, groups) if args.tokenizer else None
     began = time.perf_counter()
     results = scheme.assign_batch(groups)
@@ -119,6 +118,28 @@ def run(args: argparse.Namespace) -> int:
     for warning in _warnings(scheme, groups, results):
         print(f"warning: {warning}", file=sys.stderr)
     return 0
+
+
+def _refuse_without_effect(args: argparse.Namespace) -> None:
+    """Raise ConfigError for an option that the others leave without effect."""
+    writes = {"--tokenizer": args.tokenizer, "--out": args.out != "-"}
+    if args.explain:
+        others = {
+            "a log": args.input,
+            "--why": args.why,
+            "--json": args.json,
+            "--reward": args.reward,
+            "--set": args.set,
+            **writes,
+        }
+        where = "--explain, which describes a scheme"
+    elif args.why:
+        others, where = writes, "--why, which prints one advantage"
+    else:
+        others, where = {"--json": args.json}, "lines of trajectories, which are JSON anyway; it is an option of --why"
+    for name, given in others.items():
+        if given:
+            raise ConfigError(f"{name} has no effect on {where}; leave it out")
 
 
 def _turn_of(text: str, groups: Sequence[Group]) -> tuple[Group, str, int]:

@@ -240,3 +240,18 @@ def test_an_interrupt_leaves_with_130():
     )  # fmt: skip
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--why", "a:0", "--out", "x.jsonl"], "--out has no effect on --why"), (["--why", "a:0", "--tokenizer", "t"], "--tokenizer has no effect on --why"),
+        (["--explain", "--why", "a:0"], "--why has no effect on --explain"), (["--explain", "--set", "std_eps=1"], "--set has no effect on --explain"),
+        (["--json"], "--json has no effect on lines"),
+    ],
+)  # fmt: skip
+def test_an_option_that_the_others_leave_without_effect_is_refused(options, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["credit", "--scheme", "grpo", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

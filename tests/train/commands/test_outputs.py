@@ -306,3 +306,15 @@ def test_an_absurd_number_of_processes_is_rejected(command: str, capsys: pytest.
     with pytest.raises(SystemExit, match="2"):
         main([command, "--workers", "99999", "--out", "x"])
     assert "from 1 to 256" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["/", "loop.jsonl"])
+def test_a_name_that_names_nothing_is_refused_before_anything_is_played(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop.jsonl").symlink_to("loop.jsonl")
+    play = ["rollout", "--env", "sokoban", "--panel", "easy-v1:train", "--agent", "random", "--limit", "1"]
+    assert main([*play, "--out", name, "--force"]) == 2
+    assert "the name of a file or folder expected" in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["loop.jsonl"]

@@ -216,5 +216,6 @@ def test_a_finished_sweep_is_resumed_with_the_same_values_only(folder, capsys):
 
 
 def test_a_sweep_without_effect_is_refused(capsys):
-    assert main(["bench", "--schemes", "gigpo", "--sweep", "discount=.1", "--show", "x.json"]) == 2
+    for option in (["--sweep", "discount=.1"], ["--schemes", "gigpo"], ["--envs", "sokoban"], ["--resume"]):
+        assert main(["bench", *option, "--show", "x.json"]) == 2
     assert "--sweep" in capsys.readouterr().err
