@@ -15,7 +15,7 @@ MODULES = (
     "creditflow.agents.language_model.pretrained",
     "creditflow.agents.language_model.agent",
     "creditflow.agents.language_model.chat",
-    "creditflow.agents.language_model.sentence_embedder",
+    "creditflow.wrappers.canonical.sentence_embedder",
     "creditflow.train.commands.train",
     "creditflow.train.commands.eval",
     "creditflow.train.commands.annotate",

@@ -518,10 +518,6 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         )
     if not settings.prompting.max_context:
         yield Remark(("prompting.max_context",), "verl needs the longest prompt and completion in tokens: set it")
-    if str(credit.parameters.get("merge", "")).startswith("hf:"):
-        yield Remark(
-            ("credit.parameters.merge",), "verl's workers compute credit without an encoder of states: none or hash"
-        )
     if rollout.top_p < 1.0 or rollout.top_k:
         yield Remark(
             ("rollout.top_p", "rollout.top_k"),

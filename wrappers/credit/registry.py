@@ -153,7 +153,8 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
             parameter goes to every scheme that has it.
         semantics: "paper" (the published formula) or "release" (what the released code computes). Each is a preset of
             parameter values, see ``describe(name)``.
-        **parameters: values that override the preset. Every scheme also takes ``centre="group"``, which centres its
+        **parameters: values that override the preset. Schemes of states also take ``merge="hf:MODEL"``, a text encoder
+            that merges similar states (see ``merged.py``). Every scheme also takes ``centre="group"``, which centres its
             credit in each group, and ``divide_by_success=True`` (see ``combined.py``). grouptd has its own
             ``divide_by_success``.
 
@@ -164,6 +165,11 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
         return _make_sum(name, semantics, parameters)
     scheme = lookup(name)
     preset = scheme.preset(semantics)
+    encoder = parameters.get("merge")
+    if "merge" in preset and isinstance(encoder, str) and encoder.startswith("hf:"):
+        from creditflow.wrappers.credit.merged import MergedByModel
+
+        return MergedByModel(make(name, semantics=semantics, **{**parameters, "merge": "none"}), encoder)
     shared = {option: parameters.pop(option) for option in SHARED_OPTIONS if option in {*parameters} - {*preset}}
     for parameter in parameters:
         if parameter not in preset:
@@ -174,6 +180,8 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
 
 def _make_sum(text: str, semantics: Semantics, parameters: dict[str, Any]) -> Scheme:
     """Make the scheme of a sum. Centring and division are of the sum, and other parameters of the terms that have them."""
+    if str(encoder := parameters.get("merge", "")).startswith("hf:"):
+        raise ConfigError(f"merge={encoder!r} merges the states of one scheme, and {text} is a sum: use hash")
     shared = {option: parameters.pop(option) for option in SHARED_OPTIONS if option in parameters}
     terms = parsed_sum(text)
     known_by = {name: lookup(name).preset(semantics) for _, name in terms}

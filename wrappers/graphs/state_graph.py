@@ -196,18 +196,17 @@ class StateGraph:
                     f"edge {keys[source]!r} to {keys[target]!r}: cost must be positive and finite and count a positive integer, "
                     f"got {short_repr(cost)} and {short_repr(count)}"
                 )
-            action = actions.setdefault(str(data.get("action", keys[target])), len(actions))
-            rows += [(number[source], action, number[target], float(cost))] * count
-        source, action, target, cost = (np.array([row[i] for row in rows]) for i in range(4))
+            code = actions.setdefault(str(data.get("action", keys[target])), len(actions))
+            rows += [(number[source], code, number[target], float(cost))] * count
         every = np.ones(len(rows), np.bool_)
         return cls(
             keys=tuple(keys.values()),
             kind=np.array(list(kinds.values()), np.int8),
             actions=tuple(actions),
-            source=source.astype(np.int32),
-            target=target.astype(np.int32),
-            action=action.astype(np.int32),
-            cost=cost.astype(np.float64),
+            source=np.array([row[0] for row in rows], np.int32),
+            target=np.array([row[2] for row in rows], np.int32),
+            action=np.array([row[1] for row in rows], np.int32),
+            cost=np.array([row[3] for row in rows], np.float64),
             kept=every,
             valid=every,
             effective=every,

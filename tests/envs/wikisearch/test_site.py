@@ -288,7 +288,7 @@ def test_a_very_long_page_is_shown_to_the_model_in_part() -> None:
 
 
 # -- without visits -------------------------------------------------------------------------------------------------------
-SEARCH_ALONE = {"world": {"articles": 200, "questions": 4, "seed": 3}, "tools": ["search"]}
+SEARCH_ALONE: dict[str, Any] = {"world": {"articles": 200, "questions": 4, "seed": 3}, "tools": ["search"]}
 
 
 @pytest.mark.parametrize("dialect", ["plain", "search_r1", "tool_call", "browse"])

@@ -16,11 +16,11 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from creditflow.agents.language_model.sentence_embedder import SentenceEmbedder
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import EncoderSettings, folder_settings
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.train.cli import main
+from creditflow.wrappers.canonical.sentence_embedder import SentenceEmbedder
 
 FOLDER = os.environ.get("MINILM_FOLDER", "")
 pytestmark = [

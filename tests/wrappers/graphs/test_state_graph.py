@@ -93,7 +93,7 @@ def test_a_graph_comes_back_from_networkx(g):
 
 
 def test_a_graph_drawn_by_hand_has_defaults():
-    drawn = nx.MultiDiGraph()
+    drawn: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     drawn.add_node("safe", kind="goal")
     drawn.add_edge("hall", "safe", action="jump", cost=3.0)
     drawn.add_edge("hall", "study", count=2)
@@ -121,7 +121,7 @@ def test_a_graph_that_is_no_state_graph_is_refused(change, message):
     with pytest.raises(ConfigError, match=message):
         StateGraph.from_networkx(drawn)
     with pytest.raises(ConfigError, match="directed"):
-        StateGraph.from_networkx(nx.Graph([("a", "b")]))
+        StateGraph.from_networkx(nx.Graph([("a", "b")]))  # type: ignore[arg-type]  # the wrong kind of graph is the test
 
 
 # -- a hand-made graph --------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class StateScheme(OutcomeScheme):
         key: key by which states are compared: the environment's "state" key or the "text" key.
         merge: ours: "hash" merges text states with similar n-grams (``HashingEmbedder``), both in the graph and where
             turns are compared, independent of the order of trajectories. Merging by a model happens before the
-            scheme: in training by ``credit.parameters.merge: hf:PATH``.
+            scheme: ``make(…, merge="hf:MODEL")``.
         merge_threshold: minimum cosine similarity of a state to the state that represents it, in (0, 1]. Papers merge at
             0.9 (RewardFlow, search) and 0.95 (GraphGPO, advertisements), by a model's embeddings.
         merge_text: text that is compared: the text "key" itself, or the "observation" where keys are digests.

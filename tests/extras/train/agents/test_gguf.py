@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.agents.language_model.pretrained import open_pretrained
-from creditflow.agents.language_model.sentence_embedder import model_folder
 from creditflow.agents.models.gguf.folder import import_model
 from creditflow.agents.models.gguf.reading import open_gguf
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError
 from creditflow.envs.reading.model_folders import saved_tokenizer
 from creditflow.train.cli import main
+from creditflow.wrappers.canonical.sentence_embedder import model_folder
 
 
 def written(folder: Path, data: bytes, name: str = "tiny.gguf") -> Path:

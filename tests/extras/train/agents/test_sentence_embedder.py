@@ -14,15 +14,17 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from creditflow.agents.language_model.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.scheme import MergedByModel, make_scheme
+from creditflow.train.adapters.verl.credit import CreditSettings
+from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.rollout.tasks import needs_texts
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.canonical.merge import merged_group, similar_states
+from creditflow.wrappers.canonical.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
+from creditflow.wrappers.credit.merged import MergedByModel
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 WORDS = ["[PAD]", "[UNK]", "a", "red", "blue", "mug", "lamp", "on", "the", "shelf", "today"]
@@ -144,6 +146,24 @@ def test_in_training_an_encoder_merges_states_as_in_a_log(folder: Path, name: st
     assert not np.array_equal(ours.flat_step_advantages, unmerged.flat_step_advantages)
 
 
+def test_the_same_scheme_is_made_for_a_log_for_training_and_by_verls_workers(folder: Path) -> None:
+    group = Group((rollout("a", "a red mug", "the lamp", won=True), rollout("b", "a  red mug")))
+    parameters: dict[str, Any] = {"key": "text", "merge": f"hf:{folder}", "merge_threshold": 0.9}
+    expected = scheme_of(folder, "graphgpo", 0.9).assign(group).flat_step_advantages
+    assert expected.any()
+    for made in (
+        credit.make("graphgpo", **parameters),
+        CreditSettings(scheme="graphgpo", parameters=parameters).make(),
+        credit.make("graphgpo", centre="none", **parameters),
+    ):
+        np.testing.assert_array_equal(made.assign(group).flat_step_advantages, expected)
+    scored = credit.make("graphgpo", outcome="score", **parameters)
+    assert isinstance(scored, MergedByModel)
+    assert scored.outcome == "score"
+    with pytest.raises(ConfigError, match="unknown parameter of grpo 'merge'"):
+        credit.make("grpo", merge=f"hf:{folder}")
+
+
 def test_a_text_is_embedded_once_and_new_texts_of_a_batch_together(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +201,7 @@ def test_observations_that_are_compared_are_recorded(folder: Path) -> None:
     settings = read_dataclass(TrainConfig, {"out": "run", "credit": section})
     assert make_scheme(settings).texts == ("observation",)
     assert needs_texts(settings, make_scheme(settings))
-    with pytest.raises(ConfigError, match=r"set credit\.parameters\.key to text"):
+    with pytest.raises(ConfigError, match="use key='text' with it"):
         make_scheme(
             read_dataclass(
                 TrainConfig, {"out": "run", "credit": {"scheme": "gigpo", "parameters": {"merge": f"hf:{folder}"}}}

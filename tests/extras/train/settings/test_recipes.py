@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model import sentence_embedder
 from creditflow.envs.errors import ConfigError
 from creditflow.train.commands import train
 from creditflow.train.dry_run import describe
@@ -22,6 +21,7 @@ from creditflow.train.rollout.tasks import needs_texts
 from creditflow.train.settings.reading import load_mapping
 from creditflow.train.settings.schema import load_settings
 from creditflow.wrappers import credit
+from creditflow.wrappers.canonical import sentence_embedder
 
 FOLDER = Path(__file__).parents[4] / "train" / "configs"
 RECIPES = sorted(FOLDER.glob("*.yaml"))

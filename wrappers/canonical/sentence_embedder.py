@@ -9,8 +9,7 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, require_modules, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.model_folders import check_model_files
 from creditflow.envs.text.encoding.encoder import TextEncoder
@@ -81,7 +80,7 @@ class SentenceEmbedder:
     """
 
     def __init__(self, model: str, *, prefix: str = "", batch: int = 32, device: str = "auto") -> None:
-        require_torch()
+        require_modules("a text encoder", "train", "torch", "transformers")
         folder = model_folder(model)
         with loading(f"cannot open {model!r} as a text encoder"):
             settings = folder_settings(folder, passage_prefix=prefix, normalise=True)
