@@ -21,7 +21,7 @@ from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.entities.egrpo import EGRPO
 from creditflow.wrappers.credit.entities.gdcr import GDCR, EntityReward
 from creditflow.wrappers.credit.registry import make
-from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader, thought_text
+from creditflow.wrappers.graphs.entity_reading import EntityReader, thought_text
 from creditflow.wrappers.potentials import require_effect
 from creditflow.wrappers.recorder import full_thought
 
@@ -29,15 +29,10 @@ __all__ = ["HISTORY", "HistoryPotential", "SuccessModel", "history_potential"]
 
 # parameters of the schemes on which the potential depends
 EFFECTIVE: Final[Mapping[str, tuple[str, ...]]] = {
-    "gdcr": (
-        "answer", "decay", "directed", "exclude_query_entities", "max_cited", "observations", "rewarded_stages", "rule",
-        "thoughts", "unreachable", "words_per_citation",
-    ),
-    "egrpo": (
-        "aliases", "entities", "exclude_query_entities", "max_named", "observations", "require_seen", "rule", "thoughts",
-    ),
+    "gdcr": ("answer", "decay", "directed", "observations", "rule", "thoughts"),
+    "egrpo": ("aliases", "entities", "observations", "rule", "thoughts"),
     "pica": (),
-}  # fmt: skip
+}
 HISTORY: Final = tuple(EFFECTIVE)
 SuccessModel = Callable[[Mapping[str, Any], "list[dict[str, str]]"], float]
 
@@ -128,14 +123,13 @@ class _CitationPotential:
         """Start an episode."""
         scheme = self._scheme
         graph = scheme.graph_of(task, f"task {task_id!r}", scheme.lacks(task))
-        self._reader, self._reward = scheme.reader(graph), EntityReward(scheme, scheme.contributions(graph))
+        self._reader, self._reward = scheme.reader(graph), EntityReward(scheme.contributions(graph))
         self.value = 0.0
 
     def step(self, move: Move) -> None:
         """Add one turn, read in the same way as a recorded one."""
         reader = _started(self._reader)
-        text = _thought(move, self._scheme)
-        turn = self._reward.step(reader.found(text), _observed(move, reader), text)
+        turn = self._reward.step(reader.found(_thought(move, self._scheme)), _observed(move, reader))
         self.value += turn.cite + turn.retrieve
 
     def get_state(self) -> dict[str, Any]:
@@ -168,7 +162,7 @@ class _MentionPotential:
         scheme = self._scheme
         graph = scheme.read_graph(task, f"task {task_id!r}", scheme.lacks(task))
         self._reader = scheme.reader(scheme.entity_set(graph), aliases=scheme.aliases)
-        self._progress, self._named, self.value = EntityProgress(), set[int](), 0.0
+        self._named, self.value = set[int](), 0.0
         self._silent = True
 
     def step(self, move: Move) -> None:
@@ -177,10 +171,7 @@ class _MentionPotential:
         thought = _thought(move, scheme)
         self._silent &= not thought.strip()
         mentioned = reader.found(thought)
-        if scheme.require_seen:
-            mentioned, _ = self._progress.step(mentioned, _observed(move, reader))
-        new = [number for number in dict.fromkeys(mentioned) if number not in self._named]
-        self._named.update(new[: scheme.max_named] if scheme.max_named else new)
+        self._named.update(mentioned)
         self.value = len(self._named) / max(reader.countable, 1)
         if move.last and self._silent:
             warnings.warn(

@@ -557,7 +557,7 @@ def _hgpo(scheme: Any, group: Group) -> KeyedValues:
 
 POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
     {
-        "gagpo": _Kind(_from_diagnostics, ("discount", "key", "merge")),
+        "gagpo": _Kind(_from_diagnostics, ("discount", "key")),
         "gigpo": _Kind(_mean_return, ("discount", "key", "merge")),
         "graphgpo": _Kind(
             _graphgpo,
@@ -567,16 +567,16 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
         ),
         "grouptd": _Kind(
             _from_diagnostics,
-            ("discount", "form", "key", "merge", "outcome", "pooled_weight", "prior", "prior_weight"),
+            ("discount", "form", "key", "merge", "outcome", "prior", "prior_weight"),
             fixed=MappingProxyType({"divide_by_success": False}),
         ),
         "hgpo": _Kind(
             _hgpo,
-            ("discount", "history_length", "key", "merge", "weight_exponent", "weight_offset"),
+            ("discount", "history_length", "key", "weight_exponent", "weight_offset"),
             depth=_history_length,
         ),
         "rewardflow": _Kind(_rewardflow, ("discount", "key", "merge"), by_distance=True),
-        "rtmc": _Kind(_from_diagnostics, ("discount", "key", "merge", "outcome", "prior", "prior_weight")),
+        "rtmc": _Kind(_from_diagnostics, ("discount", "key", "outcome", "prior", "prior_weight")),
     }
 )
 

@@ -132,7 +132,7 @@ def test_sapo_combines_outcome_and_step_advantages_as_in_the_paper(given: Any, e
     )
     std_kind = STD_KIND[given["ddof"]]
     scheme = credit.make(
-        "sapo", step_weight=given["lambda"], std_eps=given["eps"], outcome_std_kind=std_kind, step_std_kind=std_kind,
+        "sapo", step_weight=given["lambda"], std_eps=given["eps"], std_kind=std_kind,
         outcome="score", observations="entities",
     )  # fmt: skip
     scored = scheme.assign(group)
@@ -153,9 +153,7 @@ def test_egrpo_rewards_failed_trajectories_by_the_entities_in_their_thoughts(
         end = "success" if rollout["correct"] and rollout["status"] == "ok" else ENDS[rollout["status"]]
         members.append(trajectory(f"{i}", [turn(thought=text) for text in rollout["thoughts"]], end))
     group = Group(tuple(members), {"entities": given["entities"]})
-    scheme = credit.make(
-        "egrpo", match_weight=given["alpha"], std_eps=given["eps"], outcome_std_kind=STD_KIND[given["ddof"]]
-    )
+    scheme = credit.make("egrpo", match_weight=given["alpha"], std_eps=given["eps"], std_kind=STD_KIND[given["ddof"]])
     scored = scheme.assign(group)
     for name in ("gamma", "gamma_hat", "reward"):
         close(scored.diagnostics[name], expected[name], tolerance)

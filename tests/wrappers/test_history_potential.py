@@ -50,7 +50,7 @@ class Thinking(NoisyExpert):
 @pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"observations": "entities"}, {"decay": 3.0, "directed": True, "max_cited": 1, "rewarded_stages": "cite"}],
+    [{}, {"observations": "entities"}, {"decay": 3.0, "directed": True}],
 )
 def test_online_rewards_are_the_step_rewards_of_the_recorded_trajectory(dialect: str, options: Any) -> None:
     env = GroupEnv(

@@ -76,9 +76,7 @@ OTHER_VALUES = {
     "rtmc": {"discount": 0.5, "key": "text", "outcome": "success", "prior": "return", "prior_weight": 9.0},
     "rewardflow": {"discount": 0.5, "key": "text"},
     "graphgpo": {"distance_discount": 0.5, "key": "text", "success_reward": 3.0},
-    "grouptd": {
-        "discount": 0.5, "key": "text", "outcome": "success", "pooled_weight": 2.0, "prior": "none", "prior_weight": 9.0,
-    },
+    "grouptd": {"discount": 0.5, "key": "text", "outcome": "success", "prior": "none", "prior_weight": 9.0},
 }  # fmt: skip
 
 
@@ -99,9 +97,8 @@ def test_a_store_takes_exactly_the_parameters_that_change_its_potential(scheme):
             with pytest.raises(ConfigError, match=f"potential of {scheme} does not depend on {field.name}"):
                 published(groups, scheme, **{field.name: field.default})
         elif field.name not in ("form", "merge"):  # with one permitted value
-            others = {"prior": "pooled"} if field.name == "pooled_weight" else {}
-            given = {field.name: OTHER_VALUES[scheme][field.name], **others}
-            assert published(groups, scheme, **given) != published(groups, scheme, **others), field.name
+            given = {field.name: OTHER_VALUES[scheme][field.name]}
+            assert published(groups, scheme, **given) != published(groups, scheme), field.name
 
 
 def test_the_sites_table_says_of_every_scheme_what_the_wrapper_does() -> None:

@@ -142,7 +142,7 @@ def warnings(found: Audit) -> list[str]:
     if found.penalty_decides > 0.1:
         out.append(
             f"in {found.penalty_decides:.0%} of the groups only a penalty for invalid turns would separate the rollouts: "
-            "divided by the standard deviation it becomes the whole signal; use penalty_at='advantage'"
+            "divided by the standard deviation it becomes the whole signal; use outcome_scale='none' and step_scale='none'"
         )
     if found.aliased > FEW_CONFLICTS:
         out.append(

@@ -201,7 +201,7 @@ class Scored:
         starts = arrays.offsets[arrays.trajectory]
         self.turns = list(zip(arrays.trajectory.tolist(), (np.arange(len(starts)) - starts).tolist(), strict=True))
         over_states = next((each for each in schemes_of(scheme) if isinstance(each, StateScheme)), None)
-        states = group.states("state") if over_states is None else over_states.states(group, over_states.leaders(group))
+        states = group.states("state") if over_states is None else over_states.states(group)
         self.state, self.keys = states.state, states.keys
 
     def explanation(self, trajectory: int, turn: int) -> Explanation:

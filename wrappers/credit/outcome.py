@@ -1,8 +1,7 @@
-"""The outcome part that all schemes share: one number per trajectory, and the penalty of invalid turns.
+"""The outcome part that schemes share: one number per trajectory, and the penalty of invalid turns.
 
-Released trainers subtract a penalty ρ from the score of an invalid *turn* before normalising, so one trajectory's turns
-can have different scores. Here the trajectory's number is its ``outcome_advantages``, and the difference that an
-invalid turn makes is part of that turn's step advantage. Their sum is the released value.
+The trajectory's number is its ``outcome_advantages``. The difference that the penalty of an invalid *turn* makes is part of that
+turn's step advantage. ``OutcomeScheme.outcome_part`` is the form of the papers, ``released_outcome`` that of a released trainer.
 """
 
 from __future__ import annotations
@@ -20,117 +19,191 @@ from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import ANSWERED
 
-__all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "answered", "invalid_turns", "outcome_scores", "outcome_sizes"]
+__all__ = [
+    "RELEASE_OUTCOME",
+    "OutcomeScheme",
+    "PenaltyScheme",
+    "ReleasedOutcomeScheme",
+    "answered",
+    "outcome_scores",
+    "outcome_sizes",
+    "released_outcome",
+]
 
-# verl-agent: every row is a sample, eps 1e-6, a singleton keeps its raw score, parsed actions count as valid, ρ = 0.1
-RELEASE_OUTCOME: Mapping[str, Any] = {
-    "stats_over": "turns",
-    "std_eps": 1e-6,
-    "singleton_outcome": "raw",
-    "invalid": "unparsed",
-    "invalid_penalty": 0.1,
-}
+Floats = NDArray[np.float64]
+Outcome = Literal["return", "success", "score"]
+Samples = Literal["trajectories", "turns", "first_turns"]
+
+RELEASE_OUTCOME: Mapping[str, Any] = {"stats_over": "turns", "std_eps": 1e-6, "invalid_penalty": 0.1}  # verl-agent
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutcomeScheme(Scheme):
-    """Parameters of the outcome part.
+class PenaltyScheme(Scheme):
+    """A scheme that punishes invalid turns.
 
     Attributes:
-        outcome: score of a trajectory: its "return" (sum of rewards), "success" (0/1) or graded "score".
-        stats_over: what is a sample of the group's statistics. "trajectories" (papers) counts every trajectory once.
-            With "turns" (released code) long episodes weigh more. With "first_turns" (released option) the first turn
-            represents the trajectory, with its own penalty.
-        outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
-        outcome_std_kind: standard deviation of a "sample" (n − 1) or of a "population" (n).
-        std_eps: added to every standard deviation.
-        singleton_outcome: a singleton gets 0 ("zero") or keeps its score ("raw").
-        invalid_penalty: ρ ≥ 0, subtracted for invalid turns.
-        invalid: which turns are invalid: "invalid" (not parsed or not admissible) or "unparsed" only (released code,
-            which does not check whether an action is admissible).
-        penalty_at: "score" subtracts ρ before normalising, from the outcome and from the step score (released code).
-            "advantage" subtracts ρ once from the final advantage, so that it neither enters the statistics nor grows
-            when invalid turns are rare.
+        invalid_penalty: ρ ≥ 0, subtracted from the score of an invalid turn: one that could not be parsed, or (except where
+            a released form is computed, whose code does not look at it) whose action is not admissible.
     """
 
-    outcome: Literal["return", "success", "score"] = "return"
-    stats_over: Literal["trajectories", "turns", "first_turns"] = "trajectories"
-    outcome_scale: Scale = "std"
-    outcome_std_kind: StdKind = "sample"
-    std_eps: float = 0.0
-    singleton_outcome: Literal["zero", "raw"] = "zero"
     invalid_penalty: float = 0.0
-    invalid: Literal["invalid", "unparsed"] = "invalid"
-    penalty_at: Literal["score", "advantage"] = "score"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        for name in ("std_eps", "invalid_penalty"):
-            require_range(self, name, 0.0, np.inf)
+        require_range(self, "invalid_penalty", 0.0, np.inf)
 
-    def score_penalties(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): penalties subtracted before normalising."""
-        return self._penalties(group, "score")
+    @property
+    def released_form(self) -> bool:
+        """Whether the scheme computes what released code does, for which a parsed action is valid."""
+        return False
 
-    def advantage_penalties(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): penalties subtracted from the final advantage, independent of the weights of its parts."""
-        return self._penalties(group, "advantage")
+    def penalties(self, group: Group) -> Floats:
+        """float64 (N,): ρ for invalid turns."""
+        valid = group.arrays.parsed if self.released_form else group.arrays.valid
+        return np.where(valid, 0.0, self.invalid_penalty)
 
-    def _penalties(self, group: Group, target: Literal["score", "advantage"]) -> NDArray[np.float64]:
-        rho = self.invalid_penalty if self.penalty_at == target else 0.0
-        return np.where(invalid_turns(group, self.invalid), rho, 0.0) if rho else np.zeros(len(group.arrays.parsed))
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeScheme(PenaltyScheme):
+    """Parameters of the outcome part.
+
+    Attributes:
+        outcome: score of a trajectory: its "return" (sum of rewards), "success" (0/1) or graded "score".
+    """
+
+    outcome: Outcome = "return"
 
     def outcome_part(
-        self, group: Group, *, scores: NDArray[np.float64] | None = None, leave_one_out: bool = False
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Normalised scores of trajectories (G,), and the change of each turn by its own penalty (N,).
-
-        With statistics over trajectories, a group of equal outcomes has deviation 0, by which a penalty cannot be
-        divided. It is then subtracted unscaled.
+        self,
+        group: Group,
+        *,
+        scores: Floats | None = None,
+        scale: Scale = "std",
+        std_kind: StdKind = "sample",
+        std_eps: float = 0.0,
+    ) -> tuple[Floats, Floats]:
+        """(R_i − mean R) / std R of each trajectory (G,), and the change of each turn by its own penalty, −ρ / std R (N,).
 
         Args:
             group: the group to score.
-            scores: float64 (G,), scores of the trajectories, by default those of ``outcome``.
-            leave_one_out: subtract the mean of the other samples.
+            scores: float64 (G,), R, by default that of ``outcome``.
+            scale: "std", or "none" for R_i − mean R.
+            std_kind: standard deviation of a "sample" (n − 1) or of a "population" (n).
+            std_eps: added to the standard deviation.
         """
-        arrays = group.arrays
-        custom = scores is not None
-        scores = outcome_scores(group, self.outcome) if scores is None else scores
-        penalties = self.score_penalties(group)
-        episodes = group.episode_index
-        # the first turn of each episode (that of a branch is stored by an ancestor)
-        not_empty = (episodes.offsets[1:] > episodes.offsets[:-1]).nonzero()[0]
-        first = episodes.stored[episodes.offsets[not_empty]]
-        trajectory = np.concatenate([np.arange(arrays.size), arrays.trajectory, not_empty])
-        subtracted = np.concatenate([np.zeros(arrays.size), penalties, penalties[first]])
-        sizes = np.abs(scores) if custom else outcome_sizes(group, self.outcome)
-        turns = slice(arrays.size, arrays.size + len(penalties))
-        samples = {"trajectories": slice(arrays.size), "turns": turns, "first_turns": slice(turns.stop, None)}
-        sample = np.zeros(len(trajectory), np.bool_)
-        sample[samples[self.stats_over]] = True
-        out = normalize(
-            scores[trajectory] - subtracted,
-            np.zeros(len(trajectory), np.int32),
+        scores, sizes = self._outcomes(group, scores)
+        owner, penalties, size = group.arrays.trajectory, self.penalties(group), group.arrays.size
+        rows = np.concatenate([-1 - np.arange(size), np.arange(len(owner))])
+        # a turn is scored on the scale of the trajectories, which alone are samples
+        normalized = normalize(
+            np.concatenate([scores, scores[owner] - penalties]),
+            np.zeros(len(rows), np.int32),
             1,
-            scale="none" if leave_one_out else self.outcome_scale,
-            std_eps=self.std_eps,
-            std_kind=self.outcome_std_kind,
-            singleton=self.singleton_outcome,
-            sample=sample,
-            magnitude=sizes[trajectory] + subtracted,
+            scale=scale,
+            std_eps=std_eps,
+            std_kind=std_kind,
+            sample=rows < 0,
+            magnitude=np.concatenate([sizes, sizes[owner] + penalties]),
             quantity="outcome",
-            rows=np.concatenate([-1 - np.arange(arrays.size), np.arange(len(penalties)), first]),
+            rows=rows,
         )
-        if leave_one_out and (count := int(sample.sum())) > 1:
-            out = out * (count / (count - 1))  # N/(N−1)(x − mean) = x − mean of the others
-        outcome = out[: arrays.size]
-        if self.stats_over == "trajectories" and not outcome.any():
-            return outcome, -penalties
-        return outcome, out[turns] - outcome[arrays.trajectory]
+        outcome, turns = normalized[:size], normalized[size:]
+        # equal outcomes have deviation 0, by which a penalty cannot be divided: it is subtracted as it is
+        return outcome, turns - outcome[owner] if outcome.any() else -penalties
+
+    def _outcomes(self, group: Group, scores: Floats | None) -> tuple[Floats, Floats]:
+        """R and its size (see ``outcome_sizes``), float64 (G,) each."""
+        if scores is None:
+            return outcome_scores(group, self.outcome), outcome_sizes(group, self.outcome)
+        return scores, np.abs(scores)
 
 
-def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:
+@dataclass(frozen=True, kw_only=True)
+class ReleasedOutcomeScheme(OutcomeScheme):
+    """Parameters of schemes whose trainers were released as part of verl-agent.
+
+    Attributes:
+        stats_over: what is a sample of the group's statistics. "trajectories" (papers) counts every trajectory once.
+            With "turns" (released code) long episodes weigh more. With "first_turns" (released option) the first turn
+            represents the trajectory, with its own penalty.
+        std_eps: added to every standard deviation.
+    """
+
+    stats_over: Samples = "trajectories"
+    std_eps: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "std_eps", 0.0, np.inf)
+
+    @property
+    def released_form(self) -> bool:
+        """Whether turns are the samples."""
+        return self.stats_over != "trajectories"
+
+    def outcome_part(
+        self,
+        group: Group,
+        *,
+        scores: Floats | None = None,
+        scale: Scale = "std",
+        std_kind: StdKind = "sample",
+        std_eps: float = 0.0,
+    ) -> tuple[Floats, Floats]:
+        """The outcome part of the papers, or that of the released code."""
+        if not self.released_form:
+            return super().outcome_part(group, scores=scores, scale=scale, std_kind=std_kind, std_eps=std_eps)
+        scores, sizes = self._outcomes(group, scores)
+        first = self.stats_over == "first_turns"
+        return released_outcome(
+            group, scores, sizes, self.penalties(group), first_turns=first, scale=scale, std_eps=std_eps
+        )
+
+
+def released_outcome(
+    group: Group, scores: Floats, sizes: Floats, penalties: Floats, *, first_turns: bool, scale: Scale, std_eps: float
+) -> tuple[Floats, Floats]:
+    """The outcome part of verl-agent: a batch has a row for every turn, and rows are the samples, each with its own penalty.
+
+    A group of one row keeps its raw score.
+
+    Args:
+        group: the group.
+        scores, sizes: float64 (G,), outcomes and their sizes (see ``outcome_sizes``).
+        penalties: float64 (N,), of each turn.
+        first_turns: whether only the first row of each episode is a sample.
+        scale, std_eps: see ``normalize``.
+
+    Returns:
+        The outcome of each trajectory (G,), and what each turn's penalty changes (N,).
+    """
+    owner, size, n = group.arrays.trajectory, group.arrays.size, len(penalties)
+    episodes = group.episode_index
+    # the first turn of each episode; that of a branch is stored by an ancestor, whose score is another
+    started = np.flatnonzero(np.diff(episodes.offsets))
+    first = episodes.stored[episodes.offsets[started]]
+    trajectory = np.concatenate([np.arange(size), owner, started])
+    subtracted = np.concatenate([np.zeros(size), penalties, penalties[first]])
+    sample = np.repeat([False, not first_turns, first_turns], [size, n, len(first)])
+    normalized = normalize(
+        scores[trajectory] - subtracted,
+        np.zeros(len(trajectory), np.int32),
+        1,
+        scale=scale,
+        std_eps=std_eps,
+        singleton="raw",
+        sample=sample,
+        magnitude=sizes[trajectory] + subtracted,
+        quantity="outcome",
+        rows=np.concatenate([-1 - np.arange(size), np.arange(n), first]),
+    )
+    outcome = normalized[:size]
+    return outcome, normalized[size : size + n] - outcome[owner]
+
+
+def outcome_scores(group: Group, kind: Outcome) -> Floats:
     """float64 (G,): the outcome of each trajectory."""
     arrays = group.arrays
     if kind == "return":
@@ -142,7 +215,7 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
     raise unknown_name_error("outcome", str(kind), ["return", "success", "score"])
 
 
-def outcome_sizes(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:
+def outcome_sizes(group: Group, kind: Outcome) -> Floats:
     """float64 (G,): the size of the numbers that each outcome is a sum of, to which its rounding error is relative."""
     if kind != "return":
         return np.abs(outcome_scores(group, kind))
@@ -158,8 +231,3 @@ def answered(group: Group) -> NDArray[np.bool_]:
     a limit it does not.
     """
     return np.array([member.stop_reason in ANSWERED for member in group.trajectories], np.bool_)
-
-
-def invalid_turns(group: Group, kind: Literal["invalid", "unparsed"]) -> NDArray[np.bool_]:
-    """bool (N,): turns that get the penalty."""
-    return ~group.arrays.parsed if kind == "unparsed" else ~group.arrays.valid

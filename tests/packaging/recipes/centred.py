@@ -19,10 +19,9 @@ class Centred(OutcomeScheme):
 
     name = "centred"
     source = "the recipe in CONTRIBUTING.md"
-    presets = {"paper": {"outcome_scale": "none"}}
     properties = frozenset({"permutation", "one_member_zero", "shift", "homogeneous"})
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group)
-        return Credit.of(group, outcome=outcome, step=turn_part - self.advantage_penalties(group))
+        outcome, turn_part = self.outcome_part(group, scale="none")
+        return Credit.of(group, outcome=outcome, step=turn_part)

@@ -77,10 +77,10 @@ def test_the_paper_example_of_draco_follows_from_citations() -> None:
     }
     [done] = annotate([searched()], judge(Client(replies)))
     assert [m.values["rubric.score"] for m in done.trajectories] == pytest.approx([1 / 3, -1 / 3])
-    scored = credit.make("draco", score_from="rubric", outcome_std_kind="population").assign(done)
-    assert scored.outcome_advantages == pytest.approx([1.0, -1.0])
+    scored = credit.make("draco", score_from="rubric").assign(done)
+    assert scored.outcome_advantages == pytest.approx([0.5**0.5, -(0.5**0.5)])
     # without tokens every turn counts as one: A N w / Σw with w = (1, 1/2) and, where A < 0, w = 1 - (0, 0, 1)
-    assert scored.flat_advantages == pytest.approx([4 / 3, 2 / 3, -1.5, -1.5, 0.0])
+    assert scored.flat_advantages == pytest.approx(0.5**0.5 * np.array([4 / 3, 2 / 3, -1.5, -1.5, 0.0]))
 
 
 def test_scores_by_the_rubric_need_the_annotation() -> None:

@@ -124,7 +124,7 @@ def test_turns_in_the_state_are_those_compared_by_graphgpo_also_where_states_are
     for seed in range(40):
         one = random_group(np.random.default_rng(seed))
         merging = credit.make("graphgpo", key="text", merge="hash", merge_threshold=0.5)
-        for options in ({}, {"terminals": "merged"}, {"graph_success": "positive_return"}):
+        for options in ({}, {"terminals": "merged"}):
             scheme = replace(merging, **options)
             for why in explained([one], scheme)[0]:
                 [compared] = [

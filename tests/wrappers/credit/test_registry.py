@@ -76,7 +76,7 @@ def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name)
         (lambda: credit.make("graphgpo", distance_discount=1.0), r"must lie in \(0, 1\)"),
         (lambda: credit.make("graphgpo", distance_discount=0), r"must lie in \(0, 1\)"),
         (lambda: credit.make("graphgpo", success_reward=0.0), r"must lie in \(0, inf\)"),
-        (lambda: credit.make("graphgpo", similar_groups=1), "must be bool, got 1"),
+        (lambda: credit.make("stepsearch", redundancy=1), "must be bool, got 1"),
         (lambda: credit.make("graphgpo", similarity=1.0), r"must lie in \[0, 1\)"),
         (lambda: credit.make("rewardflow", discount=-0.1), r"must lie in \[0, 1\]"),
         (lambda: credit.make("grpo", invalid_penalty=-0.1), r"must lie in \[0, inf\)"),
@@ -98,21 +98,16 @@ def test_explain_prints_formula_source_shared_options_and_both_presets():
     assert "arXiv 2605.26684" in text
     assert "stats_over: what is a sample" in text
     table = """\
-parameter          paper         release          values
-outcome            return        return           return | success | score
-stats_over         trajectories  turns            trajectories | turns | first_turns
-outcome_scale      std           std              std | none
-outcome_std_kind   sample        sample           sample | population
-std_eps            0.0           1e-06            float
-singleton_outcome  zero          raw              zero | raw
-invalid_penalty    0.0           0.1              float
-invalid            invalid       unparsed         invalid | unparsed
-penalty_at         score         score            score | advantage
-key                state         text             state | text
-merge              none          none             none | hash
-merge_threshold    0.9           0.9              float
-merge_text         key           key              key | observation
-distance_discount  0.1           0.1              float"""
+parameter          paper         release  values
+invalid_penalty    0.0           0.1      float
+outcome            return        return   return | success | score
+stats_over         trajectories  turns    trajectories | turns | first_turns
+std_eps            0.0           1e-06    float
+key                state         text     state | text
+merge              none          none     none | hash
+merge_threshold    0.9           0.9      float
+merge_text         key           key      key | observation
+distance_discount  0.1           0.1      float"""
     assert table in text
 
 

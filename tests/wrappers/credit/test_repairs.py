@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
 from helpers.episodes.published_schemes import PUBLISHED, released
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.properties import sample_group
 
 
@@ -109,10 +106,7 @@ def test_graphgpo_penalty_in_the_score_swamps_far_choices():
     assert gap(released("graphgpo"), choice_with_an_invalid_turn(6)) == pytest.approx(1e-3 * 3**0.5, rel=0.05)
 
 
-def test_penalty_at_the_advantage_leaves_the_comparison_alone():
-    for distance in (3, 6):
-        scheme = released("graphgpo", penalty_at="advantage", std_eps=0.0)
-        assert gap(scheme, choice_with_an_invalid_turn(distance)) > 1.0
+UNSCALED = {"outcome_scale", "step_scale"}
 
 
 @pytest.mark.parametrize("name", ["grpo", "gigpo", "graphgpo"])
@@ -122,25 +116,15 @@ def test_a_penalty_in_the_score_gives_positive_credit_to_valid_turns_of_failed_g
     flawed = scheme.assign(g).flat_advantages
     assert (flawed[1:] > 0.1).all()  # valid turns get positive credit
     assert flawed[0] < -5.0  # and the rarer the invalid turn, the larger its penalty
-    repaired = released(name, penalty_at="advantage").assign(g).flat_advantages
-    assert repaired.tolist() == [-0.1] + [0.0] * 31
+    repaired = released(name, **dict.fromkeys(UNSCALED & {*credit.lookup(name).preset("paper")}, "none"))
+    assert np.abs(repaired.assign(g).flat_advantages).max() < 0.25
 
 
-PENALISED = [name for name in credit.names(given=()) if hasattr(credit.make(name), "penalty_at")]
-
-
-@pytest.mark.parametrize("name", PENALISED)
-def test_penalty_at_the_advantage_is_subtracted_once_whatever_the_weights(name):
-    g = choice_with_an_invalid_turn(3)
-    weights: dict[str, Any] = {"graphgpo": {"episode_weight": 0.0}, "rewardflow": {"trajectory_weight": 0.0, "action_weight": 5.0},
-               "gigpo": {"step_weight": 3.0}}.get(name, {})  # fmt: skip
-    plain = credit.make(name, **weights).assign(g).flat_advantages
-    penalised = credit.make(name, **weights, invalid_penalty=0.25, penalty_at="advantage").assign(g).flat_advantages
-    np.testing.assert_allclose(plain - penalised, np.where(g.arrays.parsed, 0.0, 0.25), atol=1e-12)
-
-
+PENALISED = [name for name in credit.names(given=()) if hasattr(credit.make(name), "invalid_penalty")]
 ANNOTATED = [
-    name for name in credit.names() if name not in credit.names(given=()) and hasattr(credit.make(name), "penalty_at")
+    name
+    for name in credit.names()
+    if name not in credit.names(given=()) and hasattr(credit.make(name), "invalid_penalty")
 ]
 
 
@@ -152,20 +136,14 @@ def test_a_penalty_lowers_the_credit_of_invalid_turns_of_annotated_groups(name):
         invalid = ~g.arrays.valid
         if credit.make(name).undefined_on(g) or invalid.all() or not invalid.any():
             continue
-        plain, score, advantage = (
-            credit.make(name, penalty_at=at, invalid_penalty=rho).assign(g).flat_advantages
-            for at, rho in (("score", 0.0), ("score", 0.25), ("advantage", 0.25))
-        )
-        np.testing.assert_allclose(plain - advantage, np.where(invalid, 0.25, 0.0), atol=1e-12)
+        plain, score = (credit.make(name, invalid_penalty=rho).assign(g).flat_advantages for rho in (0.0, 0.25))
         assert (score - plain)[invalid].mean() < -0.1
 
 
 @pytest.mark.parametrize("name", PENALISED)
 def test_a_penalty_in_the_score_lowers_the_credit_of_an_invalid_turn(name):
     g = choice_with_an_invalid_turn(3)
-    plain, penalised = (
-        credit.make(name, penalty_at="score", invalid_penalty=rho).assign(g).flat_advantages for rho in (0.0, 0.25)
-    )
+    plain, penalised = (credit.make(name, invalid_penalty=rho).assign(g).flat_advantages for rho in (0.0, 0.25))
     assert ((penalised - plain)[~g.arrays.parsed] < -0.1).all()
 
 
@@ -205,8 +183,8 @@ def test_released_graphgpo_makes_failures_with_positive_return_goals():
     assert c.flat_step_rewards[0] == c.flat_step_rewards[2]
 
 
-def test_graph_success_can_be_the_success_flag():
-    c = released("graphgpo", graph_success="success").assign(dense_failure())
+def test_typed_terminals_make_successes_goals():
+    c = released("graphgpo", terminals="typed").assign(dense_failure())
     assert c.flat_step_rewards[0] < c.flat_step_rewards[2]
 
 
@@ -217,9 +195,6 @@ def test_far_plus_one_scores_dead_states_by_the_farthest_state_of_the_group():
     with_far = group(*near_only.trajectories, walk("f1 s g"))
     dead = [credit.make("graphgpo").assign(g).step_rewards[1][0] for g in (near_only, with_far)]
     np.testing.assert_allclose(dead, [10 * 0.1**3, 10 * 0.1**4])
-    assert all(
-        credit.make("graphgpo", unreachable="zero").assign(g).step_rewards[1][0] == 0.0 for g in (near_only, with_far)
-    )
 
 
 def test_with_unequal_costs_far_plus_one_prefers_a_dead_state_to_an_expensive_success():
@@ -229,13 +204,6 @@ def test_with_unequal_costs_far_plus_one_prefers_a_dead_state_to_an_expensive_su
     dead = walk("a x", "failed", name="dead")
     paper = credit.make("graphgpo", distance_discount=0.5).assign(group(cheap, costly, dead)).step_rewards
     assert paper[2][0] > paper[1][0]
-    zero = credit.make("graphgpo", distance_discount=0.5, unreachable="zero").assign(group(cheap, costly, dead))
-    assert zero.step_rewards[2][0] == 0.0 < zero.step_rewards[1][0]
-
-
-def test_zero_for_dead_states_is_rejected_on_the_log_scale():
-    with pytest.raises(ConfigError, match="far\\+1"):
-        credit.make("graphgpo", exponent="log", unreachable="zero")
 
 
 # -- similarity ---------------------------------------------------------------------------------------------------------
@@ -251,16 +219,6 @@ def test_similarity_merges_nodes_but_not_the_compared_states():
     c = released("graphgpo", similarity=0.9).assign(nearly_equal_pages())
     assert c.flat_step_rewards[0] == c.flat_step_rewards[2]  # both lead to the merged page
     assert c.diagnostics["step_advantage"][[1, 3]].tolist() == [0.0, 0.0]  # whose turns are not compared
-
-
-def test_similar_groups_compares_turns_within_merged_states():
-    c = released("graphgpo", similarity=0.9, similar_groups=True).assign(nearly_equal_pages())
-    np.testing.assert_allclose(c.diagnostics["step_advantage"][[1, 3]], [2**-0.5, -(2**-0.5)], rtol=1e-3)
-
-
-def test_similar_groups_without_similarity_are_rejected():
-    with pytest.raises(ConfigError, match="similarity"):
-        credit.make("graphgpo", similar_groups=True)
 
 
 # -- groups of unequal size ---------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_every_term_and_what_it_compared_is_in_the_explanation() -> None:
         "outcome advantage": 0.0, "0.5*grpo": 0.5 * parts["grpo"].advantage, "0.5*gigpo": 0.5 * parts["gigpo"].advantage,
     }  # fmt: skip
     assert why.comparisons == (*parts["grpo"].comparisons, *parts["gigpo"].comparisons)
-    assert (why.parameters["grpo.length_factor"], why.parameters["gigpo.discount"]) == (1.0, 0.95)
+    assert (why.parameters["grpo.std_eps"], why.parameters["gigpo.discount"]) == (0.0, 0.95)
     twice = credit.Sum([(0.5, credit.make("gigpo")), (0.5, credit.make("gigpo", discount=0.5))])
     assert list(twice.assign(RACE).step_terms) == ["0.5*gigpo", "0.5*gigpo (term 2)"]
 
@@ -143,8 +143,8 @@ def test_what_is_no_sum_is_refused_with_the_remedy(text: str, message: str) -> N
 def test_parameters_that_no_term_has_are_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'discount'"):
         credit.make("grpo + gigpo", discont=0.5)
-    with pytest.raises(ConfigError, match="length_factor must lie in"):
-        credit.make("grpo + gigpo", length_factor=2.0)
+    with pytest.raises(ConfigError, match="std_eps must lie in"):
+        credit.make("grpo + gigpo", std_eps=-1.0)
     with pytest.raises(ConfigError, match="semantics of stateless"):
         credit.make("grpo + stateless", semantics="release")
 

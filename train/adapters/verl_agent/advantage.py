@@ -43,7 +43,7 @@ from creditflow.wrappers.credit.bridge import (
 )
 from creditflow.wrappers.credit.combined import schemes_of
 from creditflow.wrappers.credit.normalize import normalize
-from creditflow.wrappers.credit.outcome import OutcomeScheme, invalid_turns
+from creditflow.wrappers.credit.outcome import OutcomeScheme, PenaltyScheme
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.outcomes.mt_grpo import MTGRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
@@ -230,7 +230,9 @@ def compute_gigpo_outcome_advantage(
 def _compares_trajectories(scheme: Scheme) -> bool:
     """Whether the scheme's advantages depend neither on the order of a trajectory's rows nor on copies of rows."""
     return all(
-        isinstance(each, OutcomeScheme) and not isinstance(each, StateScheme) and each.stats_over == "trajectories"
+        isinstance(each, OutcomeScheme)
+        and not isinstance(each, StateScheme)
+        and getattr(each, "stats_over", "trajectories") == "trajectories"
         for each in schemes_of(scheme)
     )
 
@@ -274,13 +276,13 @@ def _check_outcomes(returns: NDArray[np.float64], scheme: Scheme) -> None:
 
 
 def _outcome(scheme: Scheme) -> str:
-    return scheme.outcome if isinstance(scheme, OutcomeScheme | Stateless) else ""
+    return str(getattr(scheme, "outcome", ""))
 
 
 def _reads_success(scheme: Scheme) -> bool:
     by_rewards = (
         isinstance(scheme, GRPO | RLOO | GiGPO | Stateless | StepToGo | TurnLOO | MTGRPO)
-        or (isinstance(scheme, GraphGPO) and scheme.graph_success == "positive_return")
+        or (isinstance(scheme, GraphGPO) and scheme.terminals == "merged")
         or (isinstance(scheme, RewardFlow) and scheme.propagation == "first_seen_rewards")
     )
     return not by_rewards or _outcome(scheme) == "success"
@@ -300,14 +302,13 @@ def credit_rows(grouped: GroupedTurns, scheme: Scheme, token_level_rewards: Any,
 
 
 def _check_rewards(grouped: GroupedTurns, scheme: Scheme, totals: NDArray[np.float64]) -> None:
-    penalised = next((each for each in schemes_of(scheme) if isinstance(each, OutcomeScheme)), None)
+    penalised = next((each for each in schemes_of(scheme) if isinstance(each, PenaltyScheme)), None)
     penalty = penalised.invalid_penalty if penalised else 0.0
     for g, group in enumerate(grouped.groups):
         rows = np.flatnonzero(grouped.group == g)
         turn = grouped.turn[rows]
         expected = group.arrays.returns[group.arrays.trajectory][turn]
-        invalid = invalid_turns(group, penalised.invalid) if penalised else ~group.arrays.valid
-        penalties = np.where(invalid[turn], penalty, 0.0)
+        penalties = penalised.penalties(group)[turn] if penalised else np.zeros(len(turn))
         tolerance = TOLERANCE * np.maximum(1.0, np.abs(expected))
         wrong = np.flatnonzero(np.abs(expected - totals[rows] - penalties) > tolerance)
         if len(wrong):

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.gae import gae_ragged, mean_and_std
-from creditflow.wrappers.credit.annotations.values import end_values, token_values, turn_values
-from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme, ValueTargets, require_range
-from creditflow.wrappers.credit.outcome import invalid_turns
+from creditflow.wrappers.credit.annotations.values import token_values, turn_values
+from creditflow.wrappers.credit.base import Aggregation, Credit, ValueTargets, require_range
+from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.stop_reasons import TRUNCATED
 from creditflow.wrappers.records.tokens import Tokens
 
 __all__ = ["MTPPO", "PPOGAE", "ActorCritic", "Estimate"]
@@ -51,7 +50,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorCritic(Scheme):
+class ActorCritic(PenaltyScheme):
     """Parameters of both schemes.
 
     Attributes:
@@ -59,11 +58,6 @@ class ActorCritic(Scheme):
         gae_lambda: λ of GAE. With 1 the estimate uses the return to the end of the episode.
         whitening: scale the advantages of a batch to mean 0 and variance 1 over its model tokens.
         std_eps: added to the variance (inside the root).
-        bootstrap: value of the last state of a truncated episode. "never" uses 0, as the papers do, whose limits are
-            rules of the task. "truncated" bootstraps from the critic. At γ = 1 the latter removes the cost of reaching
-            the limit, and the critic's errors are fed back into its targets.
-        invalid_penalty: subtracted from the reward of invalid turns.
-        invalid: which turns are invalid: "invalid" or "unparsed" only.
     """
 
     aggregation: ClassVar[Aggregation] = "token_mean"
@@ -72,17 +66,13 @@ class ActorCritic(Scheme):
     gae_lambda: float = 1.0
     whitening: bool = True
     std_eps: float = 0.0
-    bootstrap: Literal["never", "truncated"] = "never"
-    invalid_penalty: float = 0.0
-    invalid: Literal["invalid", "unparsed"] = "invalid"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
         for name in ("discount", "gae_lambda"):
             require_range(self, name, 0.0, 1.0)
-        for name in ("std_eps", "invalid_penalty"):
-            require_range(self, name, 0.0, np.inf)
+        require_range(self, "std_eps", 0.0, np.inf)
 
     @abstractmethod
     def estimate(self, group: Group) -> Estimate:
@@ -98,7 +88,7 @@ class ActorCritic(Scheme):
 
     def rewards(self, group: Group, shaping: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (N,): reward of each turn, shaped and penalised."""
-        return group.arrays.reward + shaping - self.invalid_penalty * invalid_turns(group, self.invalid)
+        return group.arrays.reward + shaping - self.penalties(group)
 
     @property
     def couples_groups(self) -> bool:
@@ -137,7 +127,7 @@ class ActorCritic(Scheme):
             group,
             outcome=np.zeros(len(group)),
             step={
-                "generalised advantage, whitened over the batch" if self.whitening else "generalised advantage": step,
+                "generalised advantage, whitened over the batch" if self.whitening else "generalised advantage": step
             },
             rewards=estimate.shaping,
             aggregation=self.aggregation,
@@ -171,11 +161,8 @@ class MTPPO(ActorCritic):
         arrays = group.arrays
         shaping = self.shaping(group)
         values = turn_values(group, CRITIC, scheme=self.name)
-        ends = end_values(group, CRITIC, scheme=self.name) if self.bootstrap == "truncated" else np.zeros(len(group))
         rewards = self.rewards(group, shaping)
-        advantages = gae_ragged(
-            rewards, values, arrays.offsets, discount=self.discount, gae_lambda=self.gae_lambda, last_values=ends
-        )  # fmt: skip
+        advantages = gae_ragged(rewards, values, arrays.offsets, discount=self.discount, gae_lambda=self.gae_lambda)
         targets = ValueTargets(
             CRITIC, "turn", tuple(arrays.split(advantages + values)), tuple(arrays.split(values))
         )  # fmt: skip
@@ -218,12 +205,10 @@ class PPOGAE(ActorCritic):
         arrays = group.arrays
         shaping = self.shaping(group)
         rewards = arrays.split(self.rewards(group, shaping))
-        positions, turns, from_model, step_rewards, step_values, ends = [], [], [], [], [], np.zeros(len(group))
+        positions, turns, from_model, step_rewards, step_values = [], [], [], [], []
         for i, values in enumerate(token_values(group, CRITIC, scheme=self.name)):
             tokens = group.trajectories[i].tokens
             at, owner = _step_positions(tokens, self.steps)
-            if self.bootstrap == "truncated" and arrays.end[i] == TRUNCATED:
-                ends[i] = values[-1]
             positions.append(at)
             turns.append(owner + arrays.offsets[i])
             from_model.append(tokens.mask[at] if tokens is not None else np.zeros(0, np.bool_))
@@ -237,7 +222,6 @@ class PPOGAE(ActorCritic):
             offsets,
             discount=self.discount,
             gae_lambda=self.gae_lambda,
-            last_values=ends,
         )
         returns = np.split(advantages + values, offsets[1:-1])
         return Estimate(

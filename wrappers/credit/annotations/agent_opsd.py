@@ -37,6 +37,7 @@ class AgentOPSD(OutcomeScheme):
         clip: b.
         mix: λ: .5 in the released scripts, 1 in the code's default.
         start: V_0, the group's mean "success", graded "score", or "return" (released code), clamped to [1e-4, 1 − 1e-4].
+        std_eps: added to the standard deviations.
     """
 
     name = "agent_opsd"
@@ -67,12 +68,14 @@ class AgentOPSD(OutcomeScheme):
     clip: float = 0.2
     mix: float = 0.5
     start: Literal["return", "success", "score"] = "success"
+    std_eps: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
         require_range(self, "clip", 0.0, 1.0)
         require_range(self, "mix", 0.0, 1.0)
+        require_range(self, "std_eps", 0.0, np.inf)
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
@@ -81,7 +84,7 @@ class AgentOPSD(OutcomeScheme):
             CreditError: a turn lacks the annotation.
         """
         episodes = group.episode_index
-        outcome, turn_part = self.outcome_part(group)
+        outcome, turn_part = self.outcome_part(group, std_eps=self.std_eps)
         gaps = turn_values(group, "logp.teacher.gap", scheme=self.name)[episodes.stored]
         start = float(np.clip(outcome_scores(group, self.start).mean(), START_CLAMP, 1.0 - START_CLAMP))
         first = episodes.offsets[:-1][np.diff(episodes.offsets) > 0]
@@ -102,7 +105,6 @@ class AgentOPSD(OutcomeScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "outcome advantage, scaled by the turn's gap": step,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=(value - before)[episodes.own],
             diagnostics={"step_advantage": step, "values": value[episodes.own]},

@@ -12,7 +12,7 @@ from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -21,10 +21,10 @@ __all__ = ["BEACON"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class BEACON(OutcomeScheme):
+class BEACON(ReleasedOutcomeScheme):
     """A = A^E + ω (r − mean r) over the group's turns that have the same number of milestones behind them.
 
-    r_t = R_succ γ^(τ − t), where τ is the first turn from t on that attains a milestone, and r_t = 0 if none does. A
+    r_t = γ^(τ − t), where τ is the first turn from t on that attains a milestone, and r_t = 0 if none does. A
     turn is in segment k if its episode attained k milestones before it, so that segment k of one rollout is compared
     with segment k of the others. A distant failure therefore does not change the credit of turns that led to a
     milestone.
@@ -32,14 +32,13 @@ class BEACON(OutcomeScheme):
     The annotation "milestone" marks the turns that attain a milestone (1 if the turn attains one, otherwise 0), and the
     environment must provide it. The released code matches ALFWorld's actions with a list for each game, and detects
     WebShop's milestones from its pages. The paper's abstract and the released code were read. In that code a success
-    has R = 10 and a milestone 10, whereas here both have R_succ. Its scripts set ω = 1 and γ = .95 (WebShop,
+    has R = 10 and a milestone 10, whereas here a milestone has 1. Its scripts set ω = 1 and γ = .95 (WebShop,
     ScienceWorld), and ω = 10 and γ = .9 on ALFWorld.
 
     Attributes:
         discount: γ.
         step_weight: ω.
-        success_reward: R_succ, the reward of the turn that attains a milestone, in units of the reward of a success.
-        step_scale: "none" (all released scripts), or "std", which also divides by the deviation within the segments.
+        outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
         milestones: the "annotation", or turns with a positive "reward" (ours, for environments that reward subgoals).
     """
 
@@ -57,15 +56,13 @@ class BEACON(OutcomeScheme):
 
     discount: float = 0.95
     step_weight: float = 1.0
-    success_reward: float = 1.0
-    step_scale: Scale = "none"
+    outcome_scale: Scale = "std"
     milestones: Literal["annotation", "reward"] = "annotation"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
         require_range(self, "discount", 0.0, 1.0)
-        require_range(self, "success_reward", 0.0, np.inf, above=True)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -74,20 +71,17 @@ class BEACON(OutcomeScheme):
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
         episodes = group.episode_index
         attained = self._attained(group)[episodes.stored]
-        rewards = self.success_reward * backward_sums(
-            attained.astype(np.float64), episodes.offsets, np.where(attained, 0.0, self.discount)
-        )
+        rewards = backward_sums(attained.astype(np.float64), episodes.offsets, np.where(attained, 0.0, self.discount))
         count = np.concatenate([[0], np.cumsum(attained)])
         segment = count[:-1] - count[episodes.offsets[:-1]][episodes.episode]
         compared = normalize(
             rewards,
             segment.astype(np.int32),
             int(segment.max(initial=-1)) + 1,
-            scale=self.step_scale,
-            std_eps=self.std_eps,
+            scale="none",
             quantity="reward by the next milestone",
             rows=episodes.stored,
         )[episodes.own]
@@ -97,7 +91,6 @@ class BEACON(OutcomeScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "next milestone, among turns of this segment": self.step_weight * compared,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=rewards[episodes.own],
             diagnostics={"segment": segment[episodes.own], "step_advantage": compared},

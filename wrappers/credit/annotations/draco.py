@@ -91,7 +91,6 @@ class DRACO(OutcomeScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "outcome advantage, moved between turns": step,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=quality[episodes.own],
             diagnostics={"step_advantage": step, "largest": float(np.abs(advantages).max(initial=0.0))},

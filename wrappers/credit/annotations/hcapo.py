@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalize import StdKind, normalize
+from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
@@ -26,8 +25,8 @@ class HCAPO(OutcomeScheme):
     log-probability of the taken action's tokens given its state and the rollout's **final state**, which is the
     annotation "logp.hindsight". In a successful rollout a negative A_micro becomes 0 ("do no harm").
 
-    The source is detailed notes on the paper. No code was found. Three choices are ours: the population deviation, the
-    treatment of the last turn in smoothing, and credit 0 if all Q are equal. R = 0 gives Q = 0 for every ρ, so all
+    The source is detailed notes on the paper. No code was found. Two choices are ours: the population deviation, and credit 0
+    if all Q are equal. R = 0 gives Q = 0 for every ρ, so all
     turns of failures get the same A_micro. The paper's rewards are 10 for success and −.1 for an invalid turn.
 
     Attributes:
@@ -35,9 +34,6 @@ class HCAPO(OutcomeScheme):
         temperature: temperature of h.
         ratio_clip: c.
         step_weight: ω.
-        smoothing: average Q_t with Q_{t+1} before normalising (an option of the paper). The last turn is unchanged.
-        micro_over: normalise over all turns of the "group", or over those with the same number, "position" (the paper is
-            ambiguous).
     """
 
     name = "hcapo"
@@ -51,13 +47,10 @@ class HCAPO(OutcomeScheme):
     requires = ("logp.hindsight",)
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale"})
 
-    outcome_std_kind: StdKind = "population"
     discount: float = 0.95
     temperature: float = 5.0
     ratio_clip: float = 0.2
     step_weight: float = 1.0
-    smoothing: bool = False
-    micro_over: Literal["group", "position"] = "group"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -83,24 +76,19 @@ class HCAPO(OutcomeScheme):
         to_go = episodes.offsets[1:][owner] - 1 - np.arange(n)
         outcomes = outcome_scores(group, self.outcome)
         q = np.clip(ratio, 1.0 - self.ratio_clip, 1.0 + self.ratio_clip) * self.discount**to_go * outcomes[owner]
-        if self.smoothing:
-            q = np.where(episodes.last, q, (q + np.append(q[1:], 0.0)[:n]) / 2.0)
-        position = (np.arange(n) - episodes.offsets[owner]).astype(np.int32)
-        labels = position if self.micro_over == "position" else np.zeros(n, np.int32)
-        penalties = self.score_penalties(group)[episodes.stored]
+        penalties = self.penalties(group)[episodes.stored]
         micro = normalize(
-            q - penalties, labels, int(labels.max(initial=0)) + 1, std_eps=self.std_eps, std_kind="population",
+            q - penalties, np.zeros(n, np.int32), 1,std_kind="population",
             quantity="hindsight value", rows=episodes.stored,
         )  # fmt: skip
         micro = np.where(group.arrays.success[owner], np.maximum(micro, 0.0), micro)[episodes.own]
-        outcome, turn_part = self.outcome_part(group)
+        outcome, turn_part = self.outcome_part(group, std_kind="population")
         return Credit.of(
             group,
             outcome=outcome,
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "hindsight value": self.step_weight * micro,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=q[episodes.own],
             aggregation="turn_mean",

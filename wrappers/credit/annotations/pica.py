@@ -152,9 +152,7 @@ class PiCA(Scheme):
         return Credit.of(
             group,
             outcome=outcome_part,
-            step={
-                "shaped rewards to go against the baseline": (total - outcome_part[index.episode])[index.own],
-            },
+            step={"shaped rewards to go against the baseline": (total - outcome_part[index.episode])[index.own]},
             rewards=shaping[index.own],
             aggregation="trajectory_mean" if self.shaping == "log" else "token_mean",
             diagnostics={

@@ -11,8 +11,8 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.normalize import normalize
+from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -21,8 +21,8 @@ __all__ = ["PRM"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class PRM(OutcomeScheme):
-    """A_t = w_E A^E + w_P Σ_{k ≥ t} r̃_k, r̃ the step rewards of a PRM or LLM judge, normalised over the group's turns.
+class PRM(PenaltyScheme):
+    """A_t = w_P Σ_{k ≥ t} r̃_k, r̃ the step rewards of a PRM or LLM judge, normalised over the group's turns.
 
     The sum over all later turns favours long trajectories if rewards are above the mean. With ``span="turn"`` a turn
     gets only its own reward.
@@ -32,16 +32,12 @@ class PRM(OutcomeScheme):
         form: with "reward" the annotation is the turn's reward. With "increase" it is a state value, whose increase is
             the reward (needs the same name with ".next").
         span: "to_go" sums the rewards of a turn and all later ones, "turn" uses only the turn's reward.
-        step_scale: "std" divides by the standard deviation of the group's turns, "none" only subtracts their mean.
-        episode_weight: w_E ≥ 0. The paper's process supervision has no outcome part.
         step_weight: w_P ≥ 0.
     """
 
     value: str = "judge.score"
     form: Literal["reward", "increase"] = "reward"
     span: Literal["to_go", "turn"] = "to_go"
-    step_scale: Scale = "std"
-    episode_weight: float = 0.0
     step_weight: float = 1.0
 
     name = "prm"
@@ -58,8 +54,7 @@ class PRM(OutcomeScheme):
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        for name in ("episode_weight", "step_weight"):
-            require_range(self, name, 0.0, np.inf)
+        require_range(self, "step_weight", 0.0, np.inf)
         if not self.value or self.value.endswith(".next"):
             raise ConfigError(
                 f"prm.value must be the name of an annotation without '.next', got {short_repr(self.value)}"
@@ -75,18 +70,13 @@ class PRM(OutcomeScheme):
         numbers = turn_values(group, self.value, scheme=self.name)
         if self.form == "increase":
             numbers = turn_values(group, f"{self.value}.next", scheme=self.name) - numbers
-        labels, scores = np.zeros(len(numbers), np.int32), numbers - self.score_penalties(group)
-        rewards = normalize(scores, labels, 1, scale=self.step_scale, std_eps=self.std_eps, quantity="step reward")
+        labels, scores = np.zeros(len(numbers), np.int32), numbers - self.penalties(group)
+        rewards = normalize(scores, labels, 1, quantity="step reward")
         if self.span == "to_go":
             rewards = backward_sums(rewards, group.arrays.offsets, 1.0)
-        outcome, turn_part = self.outcome_part(group)
         return Credit.of(
             group,
-            outcome=self.episode_weight * outcome,
-            step={
-                "outcome, changed by the turn's own penalty": self.episode_weight * turn_part,
-                "step rewards to go" if self.span == "to_go" else "step reward": self.step_weight * rewards,
-                "penalty of the advantage": -self.advantage_penalties(group),
-            },
+            outcome=np.zeros(len(group)),
+            step={"step rewards to go" if self.span == "to_go" else "step reward": self.step_weight * rewards},
             rewards=numbers,
         )

@@ -8,7 +8,6 @@ import numpy as np
 
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
-from creditflow.wrappers.credit.normalize import StdKind
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
@@ -49,7 +48,6 @@ class TRACE(OutcomeScheme):
     requires = ("logp.answer.mean",)
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift"})
 
-    outcome_std_kind: StdKind = "population"
     window: int = 3
     discount: float = 0.8
     margin: float = 0.1
@@ -87,7 +85,7 @@ class TRACE(OutcomeScheme):
             total[inside] += self.discount**j * delta[np.minimum(np.arange(n) + j, n - 1)[inside]]
             weights[inside] += self.discount**j
         local = np.divide(total, weights, out=np.zeros(n), where=weights > 0.0)
-        outcome, turn_part = self.outcome_part(group)
+        outcome, turn_part = self.outcome_part(group, std_kind="population")
         bonus = self.outcome_bonus * self.discount ** np.maximum(turns_left, 0) * outcome[arrays.trajectory]
         local += np.where(~answer & (turns_left <= self.window), bonus, 0.0)
         return Credit.of(
@@ -96,7 +94,6 @@ class TRACE(OutcomeScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "mean gain of the window": self.local_weight * local,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=delta,
             aggregation="trajectory_mean",

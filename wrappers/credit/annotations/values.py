@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
-__all__ = ["WRITERS", "end_values", "token_values", "turn_values"]
+__all__ = ["WRITERS", "token_values", "turn_values"]
 
 # annotation -> the annotator that writes it, as an argument of `creditflow annotate --with`
 WRITERS: Mapping[str, str] = MappingProxyType(
@@ -48,26 +47,6 @@ def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
         turn = int(missing[0] - group.arrays.offsets[owner])
         raise _missing(group, owner, f"turn {turn}", name, scheme)
     return numbers
-
-
-def end_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
-    """float64 (G,): the annotation ``name.next`` of the last state of truncated episodes, and 0 for the others.
-
-    A terminated episode has no return-to-go, and an episode without turns has nothing to credit.
-
-    Raises:
-        CreditError: the last turn of a truncated episode has no such annotation.
-        TrajectoryError: an annotation is not a number.
-    """
-    arrays = group.arrays
-    numbers = group.annotation(f"{name}.next")
-    out = np.zeros(len(group))
-    for i in np.flatnonzero((arrays.end == TRUNCATED) & (np.diff(arrays.offsets) > 0)).tolist():
-        out[i] = numbers[arrays.offsets[i + 1] - 1]
-        if np.isnan(out[i]):
-            last = len(group.trajectories[i].turns) - 1
-            raise _missing(group, i, f"turn {last}", f"{name}.next", scheme)
-    return out
 
 
 def token_values(group: Group, name: str, *, scheme: str) -> list[NDArray[np.float64]]:

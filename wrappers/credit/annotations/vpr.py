@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.normalize import normalize
+from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -19,8 +19,8 @@ __all__ = ["VPR"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class VPR(OutcomeScheme):
-    """A_t = ω_E A^E + (v_t − mean v) / std v over the group's turns of number t, v_t = 1 if the oracle confirms turn t, else 0.
+class VPR(PenaltyScheme):
+    """A_t = (v_t − mean v) / std v over the group's turns of number t, v_t = 1 if the oracle confirms turn t, else 0.
 
     The oracle confirms a turn that brings the state nearer to success, that is, if "distance.oracle.next" <
     "distance.oracle". These annotations are the fewest turns to a success, or −1 if there is none. They are the
@@ -32,10 +32,6 @@ class VPR(OutcomeScheme):
     rewards are normalised at each turn over the group, in an objective like GRPO's. The code could not be read. The
     paper's verifiers are a search for Tic-Tac-Toe, the solution of a Sudoku and the posterior of Minesweeper, whereas
     ours is the distance. One rule is ours: a turn number that only one rollout reaches gets 0.
-
-    Attributes:
-        episode_weight: ω_E ≥ 0. The paper's advantage has no outcome part.
-        step_scale: "std", or "none" to subtract the mean only.
     """
 
     name = "vpr"
@@ -51,37 +47,22 @@ class VPR(OutcomeScheme):
     requires = ("distance.oracle",)
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
 
-    episode_weight: float = 0.0
-    step_scale: Scale = "std"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "episode_weight", 0.0, np.inf)
-
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group)
         episodes = group.episode_index
         confirmed = self._confirmed(group)[episodes.stored].astype(np.float64)
         number = np.arange(len(confirmed)) - episodes.offsets[episodes.episode]
         compared = normalize(
-            confirmed - self.score_penalties(group)[episodes.stored],
+            confirmed - self.penalties(group)[episodes.stored],
             number.astype(np.int32),
             int(number.max(initial=-1)) + 1,
-            scale=self.step_scale,
-            std_eps=self.std_eps,
             quantity="the oracle's verdict",
             rows=episodes.stored,
         )[episodes.own]
         return Credit.of(
             group,
-            outcome=self.episode_weight * outcome,
-            step={
-                "outcome, changed by the turn's own penalty": self.episode_weight * turn_part,
-                "verdict among turns of this number": compared,
-                "penalty of the advantage": -self.advantage_penalties(group),
-            },
+            outcome=np.zeros(len(group)),
+            step={"verdict among turns of this number": compared},
             rewards=confirmed[episodes.own],
             diagnostics={"step_advantage": compared},
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
-from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
+from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Turn
@@ -39,7 +39,7 @@ class EGRPO(EntityScheme):
 
     In a group without a correct trajectory, the paper's normalisation cancels α, so that 0.3 · γ has the same magnitude
     as a correct answer. The paper also gives the best failed trajectory all of α, even for one entity of many, and
-    rewards guessed names. The options marked "ours" repair this.
+    rewards guessed names.
 
     Attributes:
         match_weight: α in [0, 1]. The paper uses 0.3, and 0 is GRPO.
@@ -49,16 +49,10 @@ class EGRPO(EntityScheme):
         entities: the set E_q. "construction" contains the entities that the question's construction selected and
             replaced, or those of the part of a graph that it was written for (appendix B.1), as the task's
             ``construction_entities`` lists them. A task without this list uses "graph". "graph" contains the nodes of
-            the evidence graph, including the answer.
-        exclude_query_entities: entities that the question itself names are not in the set, as a construction that
-            replaces them leaves none. False rewards a thought that repeats the question.
+            the evidence graph, including the answer. Entities that the question itself names are in neither, as a construction
+            that replaces them leaves none.
         overlength: stop reasons that count as overlength: "any_limit", or "token_or_tool" only, so that reaching the
             environment's turn limit counts as wrong.
-        rate: γ relative to the best of the "group" (paper), or "absolute" (ours).
-        require_seen: ours: an entity counts only if an earlier observation contained it, as in ``gdcr``.
-        max_named: ours: maximum number of new entities per thought (against lists of guesses), or 0 for no limit.
-        failed_groups: normalisation of a group without a correct trajectory: "std" (paper), "centre", which only
-            subtracts the mean, so that α counts (ours), or "zero", which makes it a dead group (ours).
     """
 
     name = "egrpo"
@@ -81,23 +75,17 @@ class EGRPO(EntityScheme):
     scope: Literal["thoughts", "trajectory"] = "thoughts"
     aliases: bool = False
     entities: Literal["construction", "graph"] = "construction"
-    exclude_query_entities: bool = True
     overlength: Literal["any_limit", "token_or_tool"] = "any_limit"
-    rate: Literal["group", "absolute"] = "group"
-    require_seen: bool = False
-    max_named: int = 0
-    failed_groups: Literal["std", "centre", "zero"] = "std"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
         require_range(self, "match_weight", 0.0, 1.0)
-        require_range(self, "max_named", 0, np.inf)
 
     @property
     def reads_observations(self) -> bool:
         """Whether observations matter under these parameters."""
-        return self.require_seen or self.scope == "trajectory"
+        return self.scope == "trajectory"
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -106,25 +94,17 @@ class EGRPO(EntityScheme):
         reader = self.reader(self.entity_set(graph), aliases=self.aliases)
         matched = np.array([self._count(turns, reader) for turns in group.episodes], np.float64)
         gamma = matched / max(reader.countable, 1)
-        best = gamma.max(initial=0.0) if self.rate == "group" else 1.0
+        best = gamma.max(initial=0.0)
         gamma_hat = gamma / best if best > 0.0 else np.zeros_like(gamma)
         overlength = np.array([member.stop_reason in _LIMITS[self.overlength] for member in group.trajectories])
         zero = overlength | self.has_format_error(group)
         base = self.well_formed_scores(group)
         rewards = np.where(zero, 0.0, np.where(arrays.success, base, base + self.match_weight * gamma_hat))
-        scorer = self
-        if self.failed_groups == "centre" and not arrays.success.any():
-            scorer = replace(self, outcome_scale="none")
-        outcome, turn_part = scorer.outcome_part(group, scores=rewards)
-        if self.failed_groups == "zero" and not arrays.success.any():
-            outcome = np.zeros_like(outcome)
+        outcome, turn_part = self.outcome_part(group, scores=rewards, std_kind=self.std_kind, std_eps=self.std_eps)
         return Credit.of(
             group,
             outcome=outcome,
-            step={
-                "outcome, changed by the turn's own penalty": turn_part,
-                "penalty of the advantage": -self.advantage_penalties(group),
-            },
+            step={"outcome, changed by the turn's own penalty": turn_part},
             loss_mask=~overlength[arrays.trajectory],
             aggregation="group_token_mean",
             diagnostics={
@@ -142,7 +122,7 @@ class EGRPO(EntityScheme):
         if self.entities == "construction" and graph.construction is not None:
             chosen = graph.construction
         said = set[int]()
-        if self.exclude_query_entities and graph.question:
+        if graph.question:
             said.update(graph.matcher("normalized").found(graph.question))
         return graph.subset(number for number in chosen if number not in said)
 
@@ -150,14 +130,11 @@ class EGRPO(EntityScheme):
         """Count the entities that a trajectory mentions."""
         everywhere = self.scope == "trajectory"
         shown = reader.shown(turns) if self.reads_observations else [()] * len(turns)
-        progress, named = EntityProgress(), set[int]()
+        named = set[int]()
         for turn, seen in zip(turns, shown, strict=True):
             text = "\n".join((turn.thought, turn.response or turn.action)) if everywhere else reader.thought(turn)
             mentioned = reader.found(text)
             if everywhere:
                 mentioned = (*mentioned, *seen)
-            if self.require_seen:
-                mentioned, _ = progress.step(mentioned, seen)
-            new = [number for number in dict.fromkeys(mentioned) if number not in named]
-            named.update(new[: self.max_named] if self.max_named else new)
+            named.update(mentioned)
         return len(named)

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.sums import sum_in_order
-from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
-from creditflow.wrappers.credit.normalize import StdKind, normalize
+from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
@@ -46,24 +45,15 @@ class GDCR(EntityScheme):
     group.
 
     ``gdcr`` adds the step part unscaled, whereas ``sapo`` scales it by |A_o|. The paper's appendices are not public, so
-    λ, the matching rule, edge directions, unreachable entities and the kind of deviation are our choices.
+    λ, the matching rule, edge directions, unreachable entities (c = 0) and the kind of deviation are our choices.
 
     Attributes:
         step_weight: λ.
         step_clip: A_g is clipped to ± this value.
-        step_std_kind: standard deviation over a trajectory's turns. A single turn gets 0.
         decay: k > 1. The paper uses 2.
         directed: whether paths go from subject to object only.
-        unreachable: c of entities without a path to the answer: "zero", or that of one edge beyond the farthest entity
-            ("far+1").
         answer: if the task's answer is not an entity (yes, no, comparisons): "required" raises an error, "virtual" adds
             a node for it, linked from the values that are compared, "zero" gives the group no step credit.
-        rewarded_stages: "both" stages, or only one of them: "cite", "retrieve".
-        exclude_query_entities: ours: entities mentioned in the question are not rewarded.
-        max_cited: ours: a thought that newly cites more entities than this gets the mean reward of its citations times
-            this number (against lists of everything seen). 0 for no limit.
-        words_per_citation: ours: the citation reward of a thought with fewer words than this per newly cited entity is
-            scaled down in proportion (against lists of titles). 0 for no minimum.
     """
 
     name = "gdcr"
@@ -79,15 +69,9 @@ class GDCR(EntityScheme):
 
     step_weight: float = 0.5
     step_clip: float = 1.0
-    step_std_kind: StdKind = "population"
     decay: float = 2.0
     directed: bool = False
-    unreachable: Literal["zero", "far+1"] = "zero"
     answer: Literal["required", "virtual", "zero"] = "required"
-    rewarded_stages: Literal["both", "cite", "retrieve"] = "both"
-    exclude_query_entities: bool = False
-    max_cited: int = 0
-    words_per_citation: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -95,8 +79,6 @@ class GDCR(EntityScheme):
         require_range(self, "step_weight", 0.0, np.inf)
         require_range(self, "step_clip", 0.0, np.inf, above=True)
         require_range(self, "decay", 1.0, np.inf, above=True)
-        require_range(self, "max_cited", 0, np.inf)
-        require_range(self, "words_per_citation", 0.0, np.inf)
 
     def lacks(self, task: Mapping[str, Any]) -> str:
         """Describe what a task's payload lacks for this scheme, or return ""."""
@@ -112,13 +94,15 @@ class GDCR(EntityScheme):
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         arrays, index = group.arrays, group.episode_index
-        outcome, turn_part = self.outcome_part(group, scores=self.well_formed_scores(group))
+        outcome, turn_part = self.outcome_part(
+            group, scores=self.well_formed_scores(group), std_kind=self.std_kind, std_eps=self.std_eps
+        )
         graph = self.graph_of(group.task, f"group {group.group_id!r}", self.undefined_on(group))
         reader = self.reader(graph)
         turns = self._turn_entities(group, reader)
         rewards = np.array([turn.cite + turn.retrieve for turn in turns], np.float64)
         compared = normalize(
-            rewards, index.episode, arrays.size, std_eps=self.std_eps, std_kind=self.step_std_kind,
+            rewards, index.episode, arrays.size, std_eps=self.std_eps, std_kind=self.std_kind,
             quantity="entities cited and retrieved", rows=index.stored,
         )  # fmt: skip
         clipped = np.clip(compared, -self.step_clip, self.step_clip)[index.own]
@@ -128,7 +112,6 @@ class GDCR(EntityScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "entities of the turn, gated": self.step_weight * self.gate(outcome)[arrays.trajectory] * clipped,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=rewards[index.own],
             aggregation="trajectory_mean",
@@ -149,20 +132,16 @@ class GDCR(EntityScheme):
 
     def contributions(self, graph: EntityGraph) -> NDArray[np.float64]:
         """float64 (V,): c of each entity."""
-        contributions = graph.contributions(self.decay, directed=self.directed, unreachable=self.unreachable)
-        if self.exclude_query_entities:
-            contributions[list(graph.matcher(self.rule).found(graph.question))] = 0.0
-        return contributions
+        return graph.contributions(self.decay, directed=self.directed)
 
     def _turn_entities(self, group: Group, reader: EntityReader) -> list[TurnEntities]:
         """The rewards of all turns of the group's full episodes."""
         contributions = self.contributions(reader.graph)
         entities: list[TurnEntities] = []
         for turns in group.episodes:
-            reward = EntityReward(self, contributions)
+            reward = EntityReward(contributions)
             for turn, observed in zip(turns, reader.shown(turns), strict=True):
-                thought = reader.thought(turn)
-                entities.append(reward.step(reader.found(thought), observed, thought))
+                entities.append(reward.step(reader.found(reader.thought(turn)), observed))
         return entities
 
     def _diagnostics(self, group: Group, graph: EntityGraph, entities: Sequence[TurnEntities]) -> Mapping[str, Any]:
@@ -196,31 +175,24 @@ class EntityReward:
     """GDCR's reward for the turns of one episode, in order.
 
     Args:
-        scheme: scheme that defines the reward.
         contributions: float64 (V,), c of each entity.
 
     Attributes:
         progress: entities seen and cited so far.
     """
 
-    def __init__(self, scheme: GDCR, contributions: NDArray[np.float64]) -> None:
-        self._scheme, self._contributions = scheme, contributions.tolist()
+    def __init__(self, contributions: NDArray[np.float64]) -> None:
+        self._contributions = contributions.tolist()
         self.progress = EntityProgress()
 
-    def step(self, named: Sequence[int], shown: Sequence[int], thought: str) -> TurnEntities:
+    def step(self, named: Sequence[int], shown: Sequence[int]) -> TurnEntities:
         """Return the reward of the next turn.
 
         Args:
             named: entities mentioned in its thought.
             shown: entities in the observation that follows it.
-            thought: text of the thought, whose words are counted if ``words_per_citation`` is set.
         """
-        scheme = self._scheme
         cited, retrieved = self.progress.step(named, shown)
-        cite = sum_in_order(self._contributions[v] for v in cited) if scheme.rewarded_stages != "retrieve" else 0.0
-        retrieve = sum_in_order(self._contributions[v] for v in retrieved) if scheme.rewarded_stages != "cite" else 0.0
-        if cited and scheme.max_cited:
-            cite *= min(1.0, scheme.max_cited / len(cited))
-        if cited and scheme.words_per_citation:
-            cite *= min(1.0, len(phrase_tokens(thought)) / (scheme.words_per_citation * len(cited)))
+        cite = sum_in_order(self._contributions[v] for v in cited)
+        retrieve = sum_in_order(self._contributions[v] for v in retrieved)
         return TurnEntities(cite, retrieve, cited, retrieved)

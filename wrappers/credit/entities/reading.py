@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.envs.wikisearch.actions import is_tagged, turn_fault
-from creditflow.wrappers.credit.base import CreditError
+from creditflow.wrappers.credit.base import CreditError, require_range
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import StdKind
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
@@ -30,6 +30,8 @@ class EntityScheme(OutcomeScheme):
 
     Attributes:
         outcome: outcome of a trajectory. A trajectory with a format error always scores 0.
+        std_kind: standard deviation of a "population" (n) or of a "sample" (n − 1).
+        std_eps: added to the standard deviations.
         format_errors: which trajectories have a format error. "ending" means those that ended by one. "any_turn" adds
             those with any turn that could not be parsed, has no thought, or is tagged and not in the grammar of a turn
             (``envs/wikisearch/actions.py``), as in E-GRPO's appendix A and SAPO.
@@ -45,10 +47,16 @@ class EntityScheme(OutcomeScheme):
 
     outcome: Literal["return", "success", "score"] = "success"
     format_errors: Literal["ending", "any_turn"] = "ending"
-    outcome_std_kind: StdKind = "population"
+    std_kind: StdKind = "population"
+    std_eps: float = 0.0
     rule: MatchRule = "normalized"
     thoughts: Thoughts = "tags"
     observations: Observations = "text"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "std_eps", 0.0, np.inf)
 
     @property
     def search_fields(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from creditflow.envs.wikisearch.grading.scoring import normalize_answer, token_f
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.malformed import malformed_turns
-from creditflow.wrappers.credit.normalize import Scale, normalize
+from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
@@ -62,7 +62,6 @@ class StepSearch(OutcomeScheme):
         key_weight: γ_key. With 0 no sub-questions are needed.
         step_weight: w. The released trainer intends 0.6 but adds it to the raw reward in place, which gives 1.6.
         discount: γ of Q.
-        step_scale: "none", or "std", which also divides by the standard deviation at that turn number.
         step_return: "to_go" (Q as above) or "immediate" (Q_t = G_t − P_t).
         information_gain, redundancy: whether G and P are used.
         repeats: which passages are redundant: "earlier" (paper: retrieved in an earlier turn) or "anywhere" (released
@@ -71,8 +70,6 @@ class StepSearch(OutcomeScheme):
             replaces a better one).
         unanswered: reward of a trajectory that ended without an answer (at a limit, by a format error): its "score" and
             step rewards, or "minus_one" without step rewards (released code).
-        redundancy_cap: ours: maximum total redundancy of a trajectory, so that a long search with a few repeats does
-            not score less than giving up (0 for no cap).
     """
 
     name = "stepsearch"
@@ -102,21 +99,18 @@ class StepSearch(OutcomeScheme):
     key_weight: float = 0.618
     step_weight: float = 0.6
     discount: float = 1.0
-    step_scale: Scale = "none"
     step_return: Literal["to_go", "immediate"] = "to_go"
     information_gain: bool = True
     redundancy: bool = True
     repeats: Literal["earlier", "anywhere"] = "earlier"
     pairing: Literal["best", "last"] = "best"
     unanswered: Literal["score", "minus_one"] = "score"
-    redundancy_cap: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
         require_range(self, "discount", 0.0, 1.0)
-        for name in ("key_weight", "redundancy_cap"):
-            require_range(self, name, 0.0, np.inf)
+        require_range(self, "key_weight", 0.0, np.inf)
 
     def undefined_on(self, group: Group) -> str:
         """Return why the scheme cannot score a group, or "" if it can."""
@@ -165,8 +159,8 @@ class StepSearch(OutcomeScheme):
         returns = backward_sums(rewards, arrays.offsets, self.discount) if to_go else rewards
         number = np.arange(len(returns)) - (arrays.offsets[:-1] - group.first_turns)[arrays.trajectory]
         compared = normalize(
-            returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale=self.step_scale,
-            std_eps=self.std_eps, magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),
+            returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale="none",
+           magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),
             quantity="step reward",
         )  # fmt: skip
         return Credit.of(
@@ -175,7 +169,6 @@ class StepSearch(OutcomeScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "step reward among turns of this number": self.step_weight * compared,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=rewards,
             diagnostics={
@@ -200,8 +193,6 @@ class StepSearch(OutcomeScheme):
         names = [turn.doc_ids for turn in turns]
         gain = information_gains([_texts(documents, ids) for ids in names], golden)
         redundancy = redundancies(names, repeats=self.repeats)
-        if self.redundancy_cap > 0.0:
-            redundancy = np.diff(np.minimum(np.cumsum(redundancy), self.redundancy_cap), prepend=0.0)
         queries = [query for turn in turns for query in turn.queries]
         score = search_key_score(queries, keys, pairing=self.pairing) if self.key_weight > 0.0 else 0.0
         return _Retrieval(gain, redundancy, score)

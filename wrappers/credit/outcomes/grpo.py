@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme, outcome_scores
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.normalize import Scale
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -16,15 +15,11 @@ __all__ = ["GRPO"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class GRPO(OutcomeScheme):
+class GRPO(ReleasedOutcomeScheme):
     """A_i = (R_i − mean R) / std R over the group, with the same number on every turn.
 
-    ``outcome_scale="none"`` is Dr. GRPO.
-
     Attributes:
-        length_factor: ours: R_i is multiplied by this to the power of the rollout's number of turns, so that a shorter
-            success counts for more. 1 is the published outcome. It is the cheap alternative to schemes that discount
-            returns.
+        outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
     """
 
     name = "grpo"
@@ -37,26 +32,14 @@ class GRPO(OutcomeScheme):
         {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero"}
     )
 
-    length_factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "length_factor", 0.0, 1.0, above=True)
+    outcome_scale: Scale = "std"
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        scores = None
-        if self.length_factor != 1.0:
-            turns = np.diff(group.episode_index.offsets)
-            scores = outcome_scores(group, self.outcome) * self.length_factor**turns
-        outcome, turn_part = self.outcome_part(group, scores=scores)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
         return Credit.of(
             group,
             outcome=outcome,
-            step={
-                "outcome, changed by the turn's own penalty": turn_part,
-                "penalty of the advantage": -self.advantage_penalties(group),
-            },
+            step={"outcome, changed by the turn's own penalty": turn_part},
             aggregation="trajectory_mean" if self.stats_over == "trajectories" else "token_mean",
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -14,7 +16,7 @@ __all__ = ["RLOO"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class RLOO(OutcomeScheme):
+class RLOO(ReleasedOutcomeScheme):
     """A_i = R_i − mean of R over the other trajectories = N/(N−1) (R_i − mean R), not divided by a deviation."""
 
     name = "rloo"
@@ -41,13 +43,15 @@ class RLOO(OutcomeScheme):
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group, leave_one_out=True)
+        outcome, turn_part = self.outcome_part(group, scale="none")
+        n_turns, started = len(group.arrays.parsed), int(np.count_nonzero(np.diff(group.episode_index.offsets)))
+        samples = {"trajectories": len(group), "turns": n_turns, "first_turns": started}[self.stats_over]
+        if samples > 1 and outcome.any():
+            others = samples / (samples - 1)  # N/(N−1) (x − mean) = x − mean of the others
+            outcome, turn_part = others * outcome, others * turn_part
         return Credit.of(
             group,
             outcome=outcome,
-            step={
-                "outcome, changed by the turn's own penalty": turn_part,
-                "penalty of the advantage": -self.advantage_penalties(group),
-            },
+            step={"outcome, changed by the turn's own penalty": turn_part},
             aggregation="trajectory_mean" if self.stats_over == "trajectories" else "token_mean",
         )

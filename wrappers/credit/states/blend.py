@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.backward import backward_sums
-from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.outcome import PenaltyScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
@@ -23,11 +23,13 @@ __all__ = ["Blend"]
 
 Floats = NDArray[np.float64]
 _TIME_LAMBDA: Final = 0.9  # λ of the baseline by time
+GIGPO_WEIGHT: Final = 0.5  # ω
+PRIOR_WEIGHT: Final = 10.0  # n₀, in rollouts
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Blend(StateScheme):
+class Blend(StateScheme, PenaltyScheme):
     """A = w u(u(c̃) + ω u(g̃)) + (1 − w) u(τ̃): c is grouptd's credit, g gigpo's advantage, τ one against a baseline by time.
 
     x̃ is x minus its mean over the turns of the group, u(x) is x divided by its root mean square over the batch (0
@@ -43,10 +45,6 @@ class Blend(StateScheme):
     leads with plain gradients, and centring over the batch punishes groups without a success. For these reasons there
     is one scale for the batch, but a separate mean for each group. The constants were chosen in one suite of tasks with
     linear policies over features.
-
-    Attributes:
-        gigpo_weight: ω ≥ 0.
-        prior_weight: n₀ > 0, in rollouts.
     """
 
     name = "blend"
@@ -61,17 +59,6 @@ class Blend(StateScheme):
     )
     properties = frozenset({"batch_permutation", "permutation"})
 
-    outcome: Literal["return", "success", "score"] = "score"
-    penalty_at: Literal["score", "advantage"] = "advantage"
-    gigpo_weight: float = 0.5
-    prior_weight: float = 10.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "gigpo_weight", 0.0, np.inf)
-        require_range(self, "prior_weight", 0.0, np.inf, above=True)
-
     @property
     def couples_groups(self) -> bool:
         """Scales and the baseline by time are those of the batch."""
@@ -83,16 +70,10 @@ class Blend(StateScheme):
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups, scaled together."""
-        keys: dict[str, Any] = {
-            "key": self.key,
-            "merge": self.merge,
-            "merge_threshold": self.merge_threshold,
-            "merge_text": self.merge_text,
-        }
         contrast = [not self._without_contrast(group) for group in groups]
-        by_value = _centred([c.flat_advantages for c in GroupTD(**keys, outcome="score").assign_batch(groups)])
-        by_return = _masked(_centred([c.flat_advantages for c in GiGPO(**keys).assign_batch(groups)]), contrast)
-        by_state = _scaled(_sum(_scaled(by_value), [self.gigpo_weight * x for x in _scaled(by_return)]))
+        by_value = _centred([c.flat_advantages for c in GroupTD(key=self.key).assign_batch(groups)])
+        by_return = _masked(_centred([c.flat_advantages for c in GiGPO(key=self.key).assign_batch(groups)]), contrast)
+        by_state = _scaled(_sum(_scaled(by_value), [GIGPO_WEIGHT * x for x in _scaled(by_return)]))
         by_time = _scaled(_masked(_centred(self._time_advantages(groups)), contrast))
         recurring = self._recurring(groups)
         weight = min(max((recurring - 0.1) / 0.4, 0.0), 1.0)
@@ -103,7 +84,7 @@ class Blend(StateScheme):
                 step={
                     "grouptd and gigpo, centred and scaled": weight * states,
                     "baseline by time": (1.0 - weight) * time,
-                    "penalty of the advantage": -self.advantage_penalties(group) - self.score_penalties(group),
+                    "penalty": -self.penalties(group),
                 },
                 aggregation="token_mean",
                 diagnostics={"recurring": recurring, "weight": weight},
@@ -112,16 +93,16 @@ class Blend(StateScheme):
         ]
 
     def _without_contrast(self, group: Group) -> bool:
-        return without_contrast(group, self.states(group, self.leaders(group)), outcome_scores(group, self.outcome))
+        return without_contrast(group, self.states(group), outcome_scores(group, "score"))
 
     def _time_advantages(self, groups: Sequence[Group]) -> list[Floats]:
         """Of each group float64 (N,): τ."""
-        scores = [outcome_scores(group, self.outcome) for group in groups]
+        scores = [outcome_scores(group, "score") for group in groups]
         rates = [(x.sum() + 1.0) / (len(x) + 2.0) for x in scores]
         lengths = np.concatenate([np.diff(group.episode_index.offsets) for group in groups])
         relative = np.concatenate([x / rate for x, rate in zip(scores, rates, strict=True)])
         acting = np.arange(int(lengths.max(initial=0)))[:, None] < lengths  # turn t, rollout
-        level = (self.prior_weight + acting @ relative) / (self.prior_weight + acting.sum(axis=1))
+        level = (PRIOR_WEIGHT + acting @ relative) / (PRIOR_WEIGHT + acting.sum(axis=1))
         advantages = []
         for group, score, rate in zip(groups, scores, rates, strict=True):
             arrays = group.arrays
@@ -135,7 +116,7 @@ class Blend(StateScheme):
         """q: the share of the batch's turns after first ones whose key another rollout of the group visits."""
         shared = turns = 0
         for group in groups:
-            episodes, states = group.episode_index, self.states(group, self.leaders(group))
+            episodes, states = group.episode_index, self.states(group)
             state = states.state[episodes.stored]
             pair, _ = distinct(episodes.episode.astype(np.int64) * max(len(states.keys), 1) + state)
             rollouts = np.bincount(pair % max(len(states.keys), 1), minlength=len(states.keys))

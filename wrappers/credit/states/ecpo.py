@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import normalize
+from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
@@ -22,21 +22,20 @@ Floats = NDArray[np.float64]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ECPO(StateScheme):
+class ECPO(StateScheme, OutcomeScheme):
     """A = A_GRPO + ω ρ_s A_act(u), where A_act is the z-score in state s of μ̃_u = (n_u Ḡ_u + κ μ) / (n_u + κ).
 
     Ḡ_u is the mean discounted return of the n_u turns in s with canonical action u, μ that of all n_s turns in s. The gate
-    ρ_s = tanh(n_s / τ) B / (B + W + ε) compares the variance of returns between actions, B = Σ_u n_u (Ḡ_u − μ)² / n_s, with
+    ρ_s = tanh(n_s / τ) B / (B + W) compares the variance of returns between actions, B = Σ_u n_u (Ḡ_u − μ)² / n_s, with
     that within them, W. All turns with one action in one state get the same credit, whereas GiGPO uses each turn's own return.
 
     Canonical actions are the log's action keys, and each invalid turn counts as a distinct action.
 
     **With two actions in a state the z-score cancels the shrinkage**, because the z-scores of two values depend on
-    their counts alone, for every κ. κ has an effect with three or more actions, or with ``action_scale`` "return" or
-    "none".
+    their counts alone, for every κ. κ has an effect with three or more actions.
 
     The formula, κ, G and GiGPO's settings are from secondary sources that agree. No code was found. The following
-    choices are ours: τ, ω and ε (not published), whether the z-score weights turns or actions, the population
+    choices are ours: τ and ω (not published), whether the z-score weights turns or actions, the population
     deviation, the weights in B and W, and branches as full episodes.
 
     Attributes:
@@ -44,17 +43,13 @@ class ECPO(StateScheme):
         shrinkage: κ ≥ 0, in turns.
         gate_turns: τ > 0 (ours, not published).
         step_weight: ω (ours, not published).
-        gate_eps: ε ≥ 0 (ours, not published). If all returns are equal, the gate is 0 even with ε = 0.
-        action_scale: the z-score of μ̃ is over the state's turns ("occurrence") or over its actions ("action").
-            "return" divides μ̃ minus its mean over turns by the standard deviation of the state's returns, "none" does
-            not divide. All ours.
     """
 
     name = "ecpo"
-    source = "ECPO (arXiv 2606.05885). The formula is from secondary sources, and τ, ω and ε are ours"
+    source = "ECPO (arXiv 2606.05885). The formula is from secondary sources, and τ and ω are ours"
     second_hand = True
     credit_needs = "repeated states"
-    verification = "secondary sources (no code found, and τ, ω and ε are ours)"
+    verification = "secondary sources (no code found, and τ and ω are ours)"
     limitations = (
         "With two actions in a state, the z-score cancels the shrinkage for every κ. If states are visited once, or "
         "if all visits take the same action, the scheme is grpo."
@@ -65,8 +60,6 @@ class ECPO(StateScheme):
     shrinkage: float = 2.0
     gate_turns: float = 4.0
     step_weight: float = 1.0
-    gate_eps: float = 0.0
-    action_scale: Literal["occurrence", "action", "return", "none"] = "occurrence"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -74,15 +67,14 @@ class ECPO(StateScheme):
         require_range(self, "discount", 0.0, 1.0)
         require_range(self, "shrinkage", 0.0, np.inf)
         require_range(self, "gate_turns", 0.0, np.inf, above=True)
-        require_range(self, "gate_eps", 0.0, np.inf)
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         outcome, turn_part = self.outcome_part(group)
         episodes = group.episode_index
-        states = self.states(group, self.leaders(group))
+        states = self.states(group)
         state, n_states = states.state[episodes.stored], len(states.keys)
-        rewards, penalties = group.arrays.reward[episodes.stored], self.score_penalties(group)[episodes.stored]
+        rewards, penalties = group.arrays.reward[episodes.stored], self.penalties(group)[episodes.stored]
         returns = backward_sums(rewards, episodes.offsets, self.discount)
         magnitude = backward_sums(np.abs(rewards), episodes.offsets, self.discount) + penalties
         pair, first = self._actions(group, state)
@@ -98,27 +90,19 @@ class ECPO(StateScheme):
             n_s, 1
         )
         within = np.bincount(state, ((scores - of_action[pair]) / unit) ** 2, minlength=n_states) / np.maximum(n_s, 1)
-        variance = between + within + min(self.gate_eps / unit / unit, np.finfo(np.float64).max)
+        variance = between + within
         gate = np.tanh(n_s / self.gate_turns) * np.divide(
             between, variance, out=np.zeros(n_states), where=variance > 0.0
         )
-        sample = np.zeros(len(state), np.bool_)
-        sample[first] = True
         compared = normalize(
             shrunk,
             state,
             n_states,
-            scale="std" if self.action_scale in ("occurrence", "action") else "none",
-            std_eps=self.std_eps,
             std_kind="population",
-            sample=sample if self.action_scale == "action" else None,
             magnitude=magnitude,
             quantity="shrunk mean return of the action",
             rows=episodes.stored,
         )
-        if self.action_scale == "return":
-            deviation = unit * np.sqrt(between + within)[state] + self.std_eps
-            compared = np.divide(compared, deviation, out=np.zeros_like(compared), where=deviation > 0.0)
         step = (self.step_weight * gate[state] * compared)[episodes.own]
         return Credit.of(
             group,
@@ -126,7 +110,6 @@ class ECPO(StateScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "action in the state, gated": step,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=returns[episodes.own],
             diagnostics={

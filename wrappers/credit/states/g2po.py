@@ -8,7 +8,7 @@ import numpy as np
 
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, outcome_scores, outcome_sizes
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme, outcome_scores, outcome_sizes
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
@@ -18,7 +18,7 @@ __all__ = ["G2PO"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class G2PO(StateScheme):
+class G2PO(StateScheme, ReleasedOutcomeScheme):
     """A = A^E + ω [norm over the turns at s of V(s′) + norm over all turns of the group of (V(s′) − V(s))].
 
     V(s) = mean of γ^(T_i − t) R_i over all visits (i, t) of s in the group, where t counts from 0, so that the last
@@ -39,6 +39,7 @@ class G2PO(StateScheme):
     Attributes:
         discount: γ, which is .95 in the released code regardless of the trainer's setting.
         step_weight: ω.
+        outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
         step_scale: "std", or "none" to subtract the means only.
     """
 
@@ -60,6 +61,7 @@ class G2PO(StateScheme):
 
     discount: float = 0.95
     step_weight: float = 1.0
+    outcome_scale: Scale = "std"
     step_scale: Scale = "std"
 
     def __post_init__(self) -> None:
@@ -69,8 +71,8 @@ class G2PO(StateScheme):
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group)
-        episodes, states = group.episode_index, self.states(group, self.leaders(group))
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        episodes, states = group.episode_index, self.states(group)
         state, size = states.state[episodes.stored], len(states.keys)
         scores = outcome_scores(group, self.outcome)
         to_go = episodes.offsets[1:][episodes.episode] - np.arange(len(state))
@@ -80,7 +82,7 @@ class G2PO(StateScheme):
         end = np.where(group.arrays.success, scores, 0.0)[episodes.episode]
         after = np.where(episodes.last, end, np.append(before[1:], 0.0))
         magnitude = np.full(len(state), outcome_sizes(group, self.outcome).max(initial=0.0))
-        penalties = self.score_penalties(group)[episodes.stored]
+        penalties = self.penalties(group)[episodes.stored]
         in_state = normalize(
             after - penalties,
             state,
@@ -108,7 +110,6 @@ class G2PO(StateScheme):
                 "outcome, changed by the turn's own penalty": turn_part,
                 "value of the next state, among turns in the state": self.step_weight * in_state[episodes.own],
                 "temporal difference, among all edges": self.step_weight * on_graph[episodes.own],
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=(after - before)[episodes.own],
             diagnostics={

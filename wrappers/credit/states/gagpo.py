@@ -8,7 +8,8 @@ import numpy as np
 
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
+from creditflow.wrappers.credit.normalize import normalize
+from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
@@ -18,7 +19,7 @@ __all__ = ["GAGPO"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class GAGPO(StateScheme):
+class GAGPO(StateScheme, PenaltyScheme):
     """A = (Ã − mean Ã) / std Ã over the turns of the group, with Ã_t = δ_t + γλ Ã_{t+1}, δ_t = r_t + γV(s_{t+1}) − V(s_t).
 
     V(s) is the mean discounted return of all visits of s in the group, including the turn's own. V is 0 after the last
@@ -36,8 +37,6 @@ class GAGPO(StateScheme):
     Attributes:
         discount: γ (ours, not published).
         gae_lambda: λ (ours, not published). According to the paper, 0 and 1 are worse.
-        step_scale: "std", or "none" for Ã − mean.
-        step_std_kind: standard deviation of a "population" or a "sample".
     """
 
     name = "gagpo"
@@ -53,8 +52,6 @@ class GAGPO(StateScheme):
 
     discount: float = 0.95
     gae_lambda: float = 0.95
-    step_scale: Scale = "std"
-    step_std_kind: StdKind = "population"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -66,8 +63,8 @@ class GAGPO(StateScheme):
         """Score one group."""
         episodes = group.episode_index
         rewards = group.arrays.reward[episodes.stored]
-        penalties = self.score_penalties(group)[episodes.stored]
-        states = self.states(group, self.leaders(group))
+        penalties = self.penalties(group)[episodes.stored]
+        states = self.states(group)
         state = states.state[episodes.stored]
         visits = np.maximum(np.bincount(state, minlength=len(states.keys)), 1)
         returns = backward_sums(rewards, episodes.offsets, self.discount)
@@ -83,9 +80,7 @@ class GAGPO(StateScheme):
             advantages - penalties,
             np.zeros(len(state), np.int32),
             1,
-            scale=self.step_scale,
-            std_eps=self.std_eps,
-            std_kind=self.step_std_kind,
+            std_kind="population",
             magnitude=sizes + magnitude[state] + penalties,
             quantity="generalised advantage",
             rows=episodes.stored,
@@ -93,10 +88,7 @@ class GAGPO(StateScheme):
         return Credit.of(
             group,
             outcome=np.zeros(group.arrays.size),
-            step={
-                "generalised advantage": compared,
-                "penalty of the advantage": -self.advantage_penalties(group),
-            },
+            step={"generalised advantage": compared},
             rewards=advantages[episodes.own],
             aggregation="turn_mean",
             diagnostics={"step_advantage": compared, **of_nodes(states.keys, values=value)},

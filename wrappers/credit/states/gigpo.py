@@ -12,9 +12,9 @@ from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import MergingScheme
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["GiGPO", "discounted_returns"]
@@ -22,7 +22,7 @@ __all__ = ["GiGPO", "discounted_returns"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class GiGPO(StateScheme):
+class GiGPO(MergingScheme, ReleasedOutcomeScheme):
     """A_it = A_i^E + ω A_it^S with A_it^S = (R_it − mean) / F_norm over all turns of the group at the same state.
 
     R_it = Σ_k≥t γ^(k−t) r_ik (eqs. 5 to 9). A state visited once gives 0.
@@ -30,6 +30,7 @@ class GiGPO(StateScheme):
     Attributes:
         discount: γ.
         step_weight: ω.
+        outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
         step_scale: F_norm: "std", or "none" for 1. The paper uses both.
         similarity: 0 compares turns with equal keys. A value in (0, 1) clusters the keys greedily at that difflib
             ratio, as released. The result then depends on the order of trajectories (with ``merge`` it does not).
@@ -51,6 +52,7 @@ class GiGPO(StateScheme):
 
     discount: float = 0.95
     step_weight: float = 1.0
+    outcome_scale: Scale = "std"
     step_scale: Scale = "std"
     similarity: float = 0.0
 
@@ -64,13 +66,13 @@ class GiGPO(StateScheme):
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group)
-        states = self.states(group, self.leaders(group))
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        states = self.states(group)
         labels = states.state
         if self.similarity:
             labels = greedy_similarity(states.keys, labels.tolist(), self.similarity)[labels]
         returns = discounted_returns(group, group.arrays.reward, self.discount)
-        penalties = self.score_penalties(group)
+        penalties = self.penalties(group)
         compared = normalize(
             returns - penalties,
             labels,
@@ -86,7 +88,6 @@ class GiGPO(StateScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "return in the state": self.step_weight * compared,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=returns,
             diagnostics={"state_group": labels, "step_advantage": compared},

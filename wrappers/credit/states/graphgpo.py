@@ -13,9 +13,9 @@ from creditflow.wrappers.canonical.merge import ended_turns
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
+from creditflow.wrappers.credit.states.keys import MergingScheme, of_nodes
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
@@ -24,7 +24,7 @@ __all__ = ["GraphGPO"]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class GraphGPO(StateScheme):
+class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
     """A = w_E A^E + w_G (r − mean_{G(s)} r) / std_{G(s)} r with r(s, a, s′) = R_succ γ_d^(d(s′) + c(s, a)).
 
     d is the least cost from a state to success over all transitions that the group observed (eq. 3). If success is
@@ -35,19 +35,16 @@ class GraphGPO(StateScheme):
         distance_discount: γ_d in (0, 1). The paper uses 0.1 to 0.8.
         success_reward: R_succ.
         episode_weight, step_weight: w_E, w_G.
+        outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
         step_scale: "std" (paper) or "none".
         exponent: "next+cost" (paper), "next" (released code: without the cost, a constant factor), "progress" (released
             option: d(s′) + c − d(s), the same ranking with one scale at every distance) or "log" (ours: r = −(d(s′) +
             c) itself, so that eps does not dominate in states far from success).
-        unreachable: "far+1" (paper), or "zero" (ours: r = 0 for dead states, independent of the length of the task).
-        graph_success: which trajectories end in a goal: "success" (the environment's flag) or "positive_return"
-            (released code).
-        terminals: "typed" separates failed terminal nodes from open states of the same key, and "merged" (released
-            code) does not.
+        terminals: "typed": successes of the environment are goals, and failed ends are nodes of their own. "merged" (released
+            code): episodes with a positive return end in a goal, and a failed end is the open state of the same key.
         similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily. Turns are still compared in exactly
-            equal states, as released, unless ``similar_groups``. The result depends on the order of trajectories (with
+            equal states, as released. The result depends on the order of trajectories (with
             ``merge`` it does not).
-        similar_groups: ours: also compare turns within states merged by ``similarity``.
     """
 
     name = "graphgpo"
@@ -64,7 +61,6 @@ class GraphGPO(StateScheme):
             **RELEASE_OUTCOME,
             "key": "text",
             "exponent": "next",
-            "graph_success": "positive_return",
             "terminals": "merged",
         },
     }
@@ -86,13 +82,11 @@ class GraphGPO(StateScheme):
     success_reward: float = 10.0
     episode_weight: float = 1.0
     step_weight: float = 1.0
+    outcome_scale: Scale = "std"
     step_scale: Scale = "std"
     exponent: Literal["next+cost", "next", "progress", "log"] = "next+cost"
-    unreachable: Literal["far+1", "zero"] = "far+1"
-    graph_success: Literal["success", "positive_return"] = "success"
     terminals: Literal["typed", "merged"] = "typed"
     similarity: float = 0.0
-    similar_groups: bool = False
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -100,19 +94,12 @@ class GraphGPO(StateScheme):
         require_range(self, "distance_discount", 0.0, 1.0, above=True, below=True)
         require_range(self, "success_reward", 0.0, np.inf, above=True)
         require_range(self, "similarity", 0.0, 1.0, below=True)
-        if self.exponent == "log" and self.unreachable == "zero":
-            raise ConfigError(
-                "graphgpo: with exponent='log' rewards are negative distances, so unreachable='zero' would make dead "
-                "states the best ones; use unreachable='far+1'"
-            )
-        if self.similar_groups and not self.similarity:
-            raise ConfigError("graphgpo: similar_groups compares within merged states; set similarity in (0, 1) too")
         if self.similarity and self.merge != "none":
             raise ConfigError("graphgpo: similarity (released, greedy) and merge are mutually exclusive; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
         goal, arrived, _ = self._ends(group)
         labels = self.leaders(group)
         states = self.states(group, labels)
@@ -128,11 +115,14 @@ class GraphGPO(StateScheme):
         )
         distance = graph.distances()
         rewards = self._rewards(graph, distance)
-        scores = rewards - self.score_penalties(group)
-        compare = graph.source if self.similar_groups else states.state
-        size = max(graph.size, len(states.keys))
+        scores = rewards - self.penalties(group)
         compared = normalize(
-            scores, compare, size, scale=self.step_scale, std_eps=self.std_eps, quantity="reward of the transition"
+            scores,
+            states.state,
+            len(states.keys),
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            quantity="reward of the transition",
         )
         return Credit.of(
             group,
@@ -140,7 +130,6 @@ class GraphGPO(StateScheme):
             step={
                 "outcome, changed by the turn's own penalty": self.episode_weight * turn_part,
                 "transition in the state": self.step_weight * compared,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=rewards,
             diagnostics={"step_advantage": compared, "graph": graph, **of_nodes(graph.keys, distance=distance)},
@@ -154,7 +143,7 @@ class GraphGPO(StateScheme):
     def _ends(self, group: Group) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_], NDArray[np.bool_]]:
         """Which trajectories reach the goal, bool (G,), None for the successful ones; and turns to a goal and to a failure, bool (N,)."""
         arrays = group.arrays
-        goal = arrays.returns > 0.0 if self.graph_success == "positive_return" else None
+        goal = arrays.returns > 0.0 if self.terminals == "merged" else None
         reached = arrays.success if goal is None else goal
         arrived = arrays.last & reached[arrays.trajectory]  # goal nodes are not compared
         return goal, arrived, ended_turns(group) & ~arrived
@@ -170,4 +159,4 @@ class GraphGPO(StateScheme):
             return -length
         power = {"next+cost": length, "next": after, "progress": length - before}[self.exponent]
         rewards: NDArray[np.float64] = self.success_reward * self.distance_discount**power
-        return rewards if self.unreachable == "far+1" else np.where(finite[graph.target], rewards, 0.0)
+        return rewards

@@ -29,9 +29,9 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.outcome import PenaltyScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes, without_contrast
+from creditflow.wrappers.credit.states.keys import MergingScheme, of_nodes, without_contrast
 from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
 from creditflow.wrappers.records.arrays import distinct, run_lengths, run_starts
@@ -41,6 +41,7 @@ from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["VARIANTS", "GroupTD", "entry_statistic", "halves", "pooled_levels", "preceding_turns", "visits_by_distance"]
 
+POOLED_WEIGHT: Final = 30.0  # w, the weight of γ^d in the pooled prior, in visits
 Floats = NDArray[np.float64]
 Statistics = dict[str, NDArray[Any]]
 Visits = tuple[NDArray[np.int64], Floats]
@@ -75,14 +76,14 @@ VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "grouptd_base": BASE,
         "grouptd_8": {**BASE, "td_lambda": 0.8},
         "grouptd_relative": RELATIVE,
-        "grouptd_relative_pooled": {**RELATIVE, "prior": "pooled", "pooled_weight": 30.0},
+        "grouptd_relative_pooled": {**RELATIVE, "prior": "pooled"},
     }
 )
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class GroupTD(StateScheme):
+class GroupTD(MergingScheme, PenaltyScheme):
     """c_t = T_t / ρ* + β w(k_t) [γ^d(k′_t) − γ^d(k_t)] with T_t = δ_t + λ(k′_t) T_{t+1} and δ_t = V_{h−1}(k′_t) − V_h(k_t).
 
     After a trajectory's last turn the first term of δ is R_i. V_h(k) is the value of state k with h turns left, estimated
@@ -95,8 +96,8 @@ class GroupTD(StateScheme):
     By default ρ* = ρ, β = 2, and λ(k) = .6, or 1 for a key that fails the merge test. With ρ* = 1, β = 0 and no test,
     c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node, so its last transition leads to an open state.
     Graded outcomes are R_i in [0, 1], and V_0(k) is then the mean outcome of the trajectories truncated in k. With λ =
-    β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*. ``invalid_penalty`` is subtracted from the final
-    advantage for every value of ``penalty_at``, because there is no normalised score to subtract it from.
+    β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*. ``invalid_penalty`` is
+    subtracted from the advantage, because there is no normalised score to subtract it from.
 
     With Markov keys, the weight of the prior, κ/(κ + n), and the weight of progress, w, vanish as G grows. Then E[c |
     s, a] → A^π_h(s, a) for every λ. With division by success the limit is A^π_h / J(π), which gives the gradient of log
@@ -117,7 +118,6 @@ class GroupTD(StateScheme):
             the other half of the visitor's group (see ``visits_by_distance``). A group scored alone is a batch of one.
             "pooled" equals "distance" if no rollout visits a state from which the other half of its group reached
             success.
-        pooled_weight: w > 0, weight of γ^d in f, in visits.
         discount: γ, of the prior and of progress.
         td_lambda: λ in [0, 1]. 0 relies on the values of states, 1 on the trajectory's own outcome.
         divide_by_success: ρ* = ρ. A batch of groups then ascends Σ log J instead of Σ J. The direction within each
@@ -146,11 +146,9 @@ class GroupTD(StateScheme):
     properties = frozenset({"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift"})
 
     outcome: Literal["return", "success", "score"] = "score"
-    penalty_at: Literal["score", "advantage"] = "advantage"
     horizon: int = 0
     prior_weight: float = 3.0
     prior: Literal["distance", "pooled", "none"] = "distance"
-    pooled_weight: float = 30.0
     discount: float = 0.9
     td_lambda: float = 0.6
     divide_by_success: bool = True
@@ -164,8 +162,7 @@ class GroupTD(StateScheme):
         super().__post_init__()
         for name in ("horizon", "prior_weight", "progress_weight", "merge_test"):
             require_range(self, name, 0.0, np.inf)
-        for name in ("pooled_weight", "progress_count"):
-            require_range(self, name, 0.0, np.inf, above=True)
+        require_range(self, "progress_count", 0.0, np.inf, above=True)
         for name in ("discount", "td_lambda"):
             require_range(self, name, 0.0, 1.0)
         if self.outcome == "return" and (self.divide_by_success or self.prior == "pooled"):
@@ -223,8 +220,7 @@ class GroupTD(StateScheme):
                 step={
                     "temporal differences to go": steps[first:last],
                     "progress towards a success": progress[first:last],
-                    "penalty of the score": -self.score_penalties(group),
-                    "penalty of the advantage": -self.advantage_penalties(group),
+                    "penalty": -self.penalties(group),
                 },
                 rewards=rewards[first:last],
                 aggregation="trajectory_mean",
@@ -241,7 +237,7 @@ class GroupTD(StateScheme):
 
     def _has_contrast(self, group: Group) -> bool:
         """Whether the group's turns get credit; without progress they always do, because credit then telescopes."""
-        states, outcome = self.states(group, self.leaders(group)), outcome_scores(group, self.outcome)
+        states, outcome = self.states(group), outcome_scores(group, self.outcome)
         return not self.progress_weight or not without_contrast(group, states, outcome)
 
     def _factor(self, groups: Sequence[Group], process: RewardProcess, delta: Floats) -> tuple[Floats, Statistics]:
@@ -269,7 +265,7 @@ class GroupTD(StateScheme):
         return progress
 
     def _process(self, group: Group) -> RewardProcess:
-        states = self.states(group, self.leaders(group))
+        states = self.states(group)
         longest = int((group.first_turns + np.diff(group.arrays.offsets)).max(initial=0))
         if self.horizon and longest > self.horizon:
             raise CreditError(
@@ -307,7 +303,7 @@ class GroupTD(StateScheme):
         if not self.couples_groups:
             return None
         visits = [visits_by_distance(process, groups) for groups, process in blocks]
-        return pooled_levels(visits, self.discount, self.pooled_weight)
+        return pooled_levels(visits, self.discount, POOLED_WEIGHT)
 
     def _backup(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Backup:
         source, target, count = process.transitions()

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.normalize import Scale, normalize
+from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.arrays import number_codes
@@ -26,7 +26,7 @@ WEIGHT_EPS: Final = 1e-6  # added by the released code to the sum of the remaini
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class HGPO(StateScheme):
+class HGPO(StateScheme, PenaltyScheme):
     """A_t = Σ_k w_k A_t^k / Σ_k w_k with A^k = (G_t − mean) / std over all turns whose last k + 1 states agree.
 
     Here G_t = Σ_j γ^j r_{t+j}, w_k = (k + 1)^α, and k runs from 0 to K. Level 0 is GiGPO's group, and each level
@@ -48,8 +48,7 @@ class HGPO(StateScheme):
         weight_offset: w_k = (k + ``weight_offset``)^α: 1 (paper), 2 (released code).
         zero_levels: "keep" (paper, our reading) or "drop" (released code).
         step_scale: "std", or "none" (released scripts for WebShop).
-        step_std_kind: standard deviation of a "population" (released code) or a "sample".
-        base_group: whether the normalised outcome is one more level, of weight 1 (an option of the released code, off there).
+        std_eps: added to the standard deviations.
     """
 
     name = "hgpo"
@@ -65,7 +64,13 @@ class HGPO(StateScheme):
     )
     presets = {
         "paper": {},
-        "release": {**RELEASE_OUTCOME, "key": "text", "weight_offset": 2.0, "zero_levels": "drop"},
+        "release": {
+            "key": "text",
+            "weight_offset": 2.0,
+            "zero_levels": "drop",
+            "std_eps": 1e-6,
+            "invalid_penalty": 0.1,
+        },
     }
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
 
@@ -75,28 +80,33 @@ class HGPO(StateScheme):
     weight_offset: float = 1.0
     zero_levels: Literal["keep", "drop"] = "keep"
     step_scale: Scale = "std"
-    step_std_kind: StdKind = "population"
-    base_group: bool = False
+    std_eps: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
         require_range(self, "discount", 0.0, 1.0)
         require_range(self, "history_length", 0, MAX_LEVELS)
+        require_range(self, "std_eps", 0.0, np.inf)
         require_range(self, "weight_exponent", 0.0, MAX_LEVELS)
         require_range(self, "weight_offset", 0.0, MAX_LEVELS, above=True)
+
+    @property
+    def released_form(self) -> bool:
+        """Whether levels count as in the released code."""
+        return self.zero_levels == "drop"
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         episodes = group.episode_index
-        penalties = self.score_penalties(group)
+        penalties = self.penalties(group)
         rewards = group.arrays.reward[episodes.stored]
         returns = backward_sums(rewards, episodes.offsets, self.discount)
         scores = returns - penalties[episodes.stored]
         magnitude = backward_sums(np.abs(rewards), episodes.offsets, self.discount) + penalties[episodes.stored]
         position = episodes.own - episodes.offsets[group.arrays.trajectory]
-        total, weights = self._base_level(group)
-        states = self.states(group, self.leaders(group)).state[episodes.stored]
+        total, weights = np.zeros(len(group.arrays.reward)), np.zeros(len(group.arrays.reward))
+        states = self.states(group).state[episodes.stored]
         levels = list(history_groups(states, episodes.offsets, self.history_length))
         firsts = np.cumsum([0, *(size for _, size in levels)])
         every = normalize(  # all levels at once: the groups of different levels are different groups
@@ -105,7 +115,7 @@ class HGPO(StateScheme):
             int(firsts[-1]),
             scale=self.step_scale,
             std_eps=self.std_eps,
-            std_kind=self.step_std_kind,
+            std_kind="population",
             magnitude=np.tile(magnitude, len(levels)),
             quantity="discounted return",
             rows=np.tile(episodes.stored, len(levels)),
@@ -120,22 +130,10 @@ class HGPO(StateScheme):
         return Credit.of(
             group,
             outcome=np.zeros(group.arrays.size),
-            step={
-                "weighted mean over levels of history": step,
-                "penalty of the advantage": -self.advantage_penalties(group),
-            },
+            step={"weighted mean over levels of history": step},
             rewards=returns[episodes.own],
             diagnostics={"history_group": levels[-1][0][episodes.own], "step_advantage": step},
         )
-
-    def _base_level(self, group: Group) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weighted credit (N,) and weights (N,) of the outcome as a level, or zeros if it is not one."""
-        if not self.base_group:
-            return np.zeros(len(group.arrays.reward)), np.zeros(len(group.arrays.reward))
-        outcome, turn_part = self.outcome_part(group)
-        base = outcome[group.arrays.trajectory] + turn_part
-        counted = (base != 0.0) | (self.zero_levels == "keep")
-        return base, counted.astype(np.float64)
 
 
 def history_groups(

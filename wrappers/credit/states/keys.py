@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.embedding import HashingEmbedder
 from creditflow.wrappers.canonical.merge import ended_turns, merged_states, similar_states
-from creditflow.wrappers.credit.base import require_range
-from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.base import Scheme, require_range
 from creditflow.wrappers.records.arrays import StateIndex
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["StateScheme", "of_nodes", "without_contrast"]
+__all__ = ["MergingScheme", "StateScheme", "of_nodes", "without_contrast"]
 
 
 def of_nodes(keys: Sequence[str], **numbers: NDArray[Any]) -> dict[str, Any]:
@@ -43,11 +42,30 @@ def without_contrast(group: Group, states: StateIndex, outcome: NDArray[np.float
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateScheme(OutcomeScheme):
-    """Parameters of states.
+class StateScheme(Scheme):
+    """A scheme that compares turns in one state.
 
     Attributes:
         key: key by which states are compared: the environment's "state" key or the "text" key.
+    """
+
+    key: Literal["state", "text"] = "state"
+
+    def leaders(self, group: Group) -> NDArray[np.int32] | None:  # noqa: ARG002  # read by schemes that merge
+        """int32 (K,): the key that represents each of the group's keys, or None if nothing is merged."""
+        return None
+
+    def states(self, group: Group, leaders: NDArray[np.int32] | None = None) -> StateIndex:
+        """The group's states by ``key``, after merging by ``leaders``, if the caller has them already."""
+        states, leaders = group.states(self.key), self.leaders(group) if leaders is None else leaders
+        return states if leaders is None else merged_states(states, leaders)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergingScheme(StateScheme):
+    """A scheme that can merge states with similar texts.
+
+    Attributes:
         merge: ours: "hash" merges text states with similar n-grams (``HashingEmbedder``), both in the graph and where
             turns are compared, independent of the order of trajectories. Merging by a model happens before the
             scheme: ``make(…, merge="hf:MODEL")``.
@@ -56,7 +74,6 @@ class StateScheme(OutcomeScheme):
         merge_text: text that is compared: the text "key" itself, or the "observation" where keys are digests.
     """
 
-    key: Literal["state", "text"] = "state"
     merge: Literal["none", "hash"] = "none"
     merge_threshold: float = 0.9
     merge_text: Literal["key", "observation"] = "key"
@@ -80,8 +97,3 @@ class StateScheme(OutcomeScheme):
             group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, end_states=self.ended(group)
         )
         return clusters.leader
-
-    def states(self, group: Group, leaders: NDArray[np.int32] | None) -> StateIndex:
-        """The group's states by ``key``, after merging."""
-        states = group.states(self.key)
-        return states if leaders is None else merged_states(states, leaders)

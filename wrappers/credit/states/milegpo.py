@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.credit.states.reward_process import RewardProcess
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class MileGPO(StateScheme):
+class MileGPO(StateScheme, OutcomeScheme):
     """A = A^E + ω r with r(s, s′) = c₊(s′) [s′ is nearer, the turn beat its alternatives] − c₋(s′) [neither].
 
     For states on a success, c₊(k) = max(0, (p(k) − ρ) / (1 − ρ)) is the confidence that k is a milestone. For states on
@@ -41,7 +41,6 @@ class MileGPO(StateScheme):
 
     Attributes:
         step_weight: ω (ours).
-        recurrences: failures that must visit a state for it to be a trap (ours).
     """
 
     name = "milegpo"
@@ -67,17 +66,11 @@ class MileGPO(StateScheme):
     )
 
     step_weight: float = 1.0
-    recurrences: int = 2
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "recurrences", 1, np.inf)
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         outcome, turn_part = self.outcome_part(group)
-        episodes, states = group.episode_index, self.states(group, self.leaders(group))
+        episodes, states = group.episode_index, self.states(group)
         process = RewardProcess.of(group, states, outcome_scores(group, "success"), horizon=0, stationary=False)
         source = process.state[episodes.stored]
         target = self._targets(group, process, episodes)
@@ -94,7 +87,6 @@ class MileGPO(StateScheme):
             step={
                 "outcome, changed by the turn's own penalty": turn_part,
                 "milestone or trap": self.step_weight * step,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=step,
             diagnostics={"step_advantage": step, **of_nodes(states.keys, milestone=milestone, trap=trap)},
@@ -119,7 +111,7 @@ class MileGPO(StateScheme):
         rate = (success.sum() + 1.0) / (len(group) + 2.0)
         probability = (wins + 2.0 * rate) / (visits + 2.0)
         milestone = np.where(wins > 0.0, np.maximum(probability - rate, 0.0) / (1.0 - rate), 0.0)
-        recurring = (wins == 0.0) & (visits >= self.recurrences)
+        recurring = (wins == 0.0) & (visits >= 2)
         recurring[-1] = False  # the end itself is no trap: failing later is as bad as failing at once
         return milestone, np.where(recurring, np.maximum(rate - probability, 0.0) / rate, 0.0)
 

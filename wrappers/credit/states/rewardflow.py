@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
+from creditflow.wrappers.credit.states.keys import MergingScheme, of_nodes
 from creditflow.wrappers.credit.states.mean_backup import Backup, stationary_values
 from creditflow.wrappers.graphs.distances import shortest_distances
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -41,7 +41,7 @@ MAX_SWEEPS = 1000  # as released
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class RewardFlow(StateScheme):
+class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
     """A = a_act (q − mean) / F_norm over turns at the same state + a_traj A_traj, with q = R(s′) − R(s).
 
     R(s) = γ^d(s), where d is the number of hops to a success over the group's transitions, and R(s) = 0 if none is
@@ -57,6 +57,7 @@ class RewardFlow(StateScheme):
     Attributes:
         discount: γ.
         action_weight, trajectory_weight: a_act, a_traj.
+        outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
         step_scale: F_norm, "std" or "none".
         propagation: "success_hops" is the paper's. With "mean_hops" (table 11) d is the mean over all successes. With
             "graph_network" R(s) is γ times the mean of R over the edges that leave s, which is what a graph network
@@ -97,6 +98,7 @@ class RewardFlow(StateScheme):
     discount: float = 0.9
     action_weight: float = 1.0
     trajectory_weight: float = 1.0
+    outcome_scale: Scale = "std"
     step_scale: Scale = "std"
     propagation: Literal["success_hops", "mean_hops", "graph_network", "first_seen_rewards"] = "success_hops"
     pruning: Literal["invalid", "none", "self_loops", "alfworld"] = "invalid"
@@ -149,8 +151,8 @@ class RewardFlow(StateScheme):
             names = graph.keys
         # the released code compares all turns of a state, and lets the pruned ones differ
         kept = np.ones(len(pruned), np.bool_) if self.propagation == "first_seen_rewards" else ~pruned
-        outcome, turn_part = self.outcome_part(group)
-        penalties = self.score_penalties(group)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        penalties = self.penalties(group)
         compared = normalize(
             rewards - penalties,
             states.state,
@@ -168,7 +170,6 @@ class RewardFlow(StateScheme):
             step={
                 "outcome, changed by the turn's own penalty": self.trajectory_weight * turn_part,
                 "change of potential in the state": self.action_weight * compared,
-                "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=rewards,
             aggregation="token_mean" if self.propagation == "first_seen_rewards" else "turn_mean",

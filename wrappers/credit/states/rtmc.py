@@ -8,20 +8,17 @@ from typing import Literal
 import numpy as np
 
 from creditflow.wrappers.credit.base import Credit, require_range
-from creditflow.wrappers.credit.normalize import Scale
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.outcome import PenaltyScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["RTMC"]
 
-MIN_STD = 1e-8  # below it the port leaves the credit unscaled
-
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class RTMC(StateScheme):
+class RTMC(StateScheme, PenaltyScheme):
     """A(s, a) = Q(s, a) − V′(s) with V′(s) = (N(s) V(s) + N₀ V₀) / (N(s) + N₀), the same for all visits of (s, a).
 
     The return of turn t is γ^(T − 1 − t) R_i, and the first visit of each (s, a) in each rollout counts. Q(s, a) is the
@@ -33,17 +30,12 @@ class RTMC(StateScheme):
     branches are full episodes, and the loss aggregation is GRPO's.
 
     This has two consequences. A pair visited once gets N₀/(1 + N₀) (G_t − V₀), so every turn has credit, even in a
-    group of one. In a group of successes the credit is **not** zero, because V₀ = 1 exceeds every discounted return.
-    ``dead_groups`` removes this credit, and ``prior="return"`` centres it.
+    group of one. In a group of successes the credit is **not** zero, because V₀ = 1 exceeds every discounted return. ``prior="return"`` centres it.
 
     Attributes:
         discount: γ.
         prior_weight: N₀ ≥ 0, in visits.
         prior: V₀: "outcome" (paper), or "return" (ours: mean of all counted returns of the group, discounted).
-        dead_groups: groups whose outcomes are all equal: "keep" (paper), or "zero" (ours: no credit, as dynamic sampling
-            would drop them).
-        step_scale: "none", or "std": the credit divided by the population deviation of the group's turns, without
-            centring (an option of the port, not known of the paper).
     """
 
     name = "rtmc"
@@ -56,18 +48,15 @@ class RTMC(StateScheme):
     verification = "secondary sources and another project's port"
     limitations = (
         "The prior V₀ is not discounted, but returns are. A group in which every rollout succeeds therefore gets "
-        'credit, which is negative in early turns, unless dead_groups is "zero" or prior is "return". States visited '
+        'credit, which is negative in early turns, unless prior is "return". States visited '
         "once get the outcome advantage, shrunk."
     )
     properties = frozenset({"all_fail_zero", "branches", "permutation", "scale", "shift"})
 
     outcome: Literal["return", "success", "score"] = "score"
-    penalty_at: Literal["score", "advantage"] = "advantage"
     discount: float = 0.99
     prior_weight: float = 2.0
     prior: Literal["outcome", "return"] = "outcome"
-    dead_groups: Literal["keep", "zero"] = "keep"
-    step_scale: Scale = "none"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -78,7 +67,7 @@ class RTMC(StateScheme):
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         arrays, episodes = group.arrays, group.episode_index
-        states = self.states(group, self.leaders(group))
+        states = self.states(group)
         state = states.state[episodes.stored].astype(np.int64)
         scores = outcome_scores(group, self.outcome)
         to_go = episodes.offsets[1:][episodes.episode] - 1 - np.arange(len(state))
@@ -94,17 +83,13 @@ class RTMC(StateScheme):
         prior = float(averaged.mean()) if averaged.size else 0.0
         weight = at_state + self.prior_weight
         value = np.divide(total + self.prior_weight * prior, weight, out=np.zeros(len(weight)), where=weight > 0.0)
-        step = q[pair] - value[state] - self.score_penalties(group)[episodes.stored]
-        if self.step_scale == "std" and (std := float(step.std()) if step.size else 0.0) > MIN_STD:
-            step = step / std
-        if self.dead_groups == "zero" and np.ptp(scores) == 0.0:
-            step = np.zeros_like(step)
+        step = q[pair] - value[state]
         return Credit.of(
             group,
             outcome=np.zeros(arrays.size),
             step={
                 "mean return of the action minus value of the state": step[episodes.own],
-                "penalty of the advantage": -self.advantage_penalties(group),
+                "penalty": -self.penalties(group),
             },
             rewards=returns[episodes.own],
             aggregation="trajectory_mean",

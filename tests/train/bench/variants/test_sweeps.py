@@ -88,7 +88,7 @@ def test_without_a_sweep_the_names_stay_and_values_get_one_form():
         (["graphgpo{distance_discount=.1}"], ["distance_discount=.2"], "has a value of distance_discount already"),
         (["rewardflow"], ["step_scale=sdt"], "value of rewardflow.step_scale 'sdt'; did you mean 'std'"),
         (["gigpo"], ["key=text"], "gigpo.key cannot be given: the suite decides"),
-        (["egrpo"], ["max_named=1.5"], "egrpo.max_named must be an integer"),
+        (["hgpo"], ["history_length=1.5"], "hgpo.history_length must be an integer"),
         (["egrpo"], ["aliases=yes"], "unknown value of egrpo.aliases 'yes'"),
         (["graphgpo"], ["distance_discount=" + ",".join(f".{i:04}" for i in range(1, 102))], "has 101 variants; the limit is 100"),
         (

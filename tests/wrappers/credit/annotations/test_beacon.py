@@ -55,8 +55,3 @@ def test_positive_rewards_can_be_the_milestones() -> None:
 def test_without_the_annotation_the_error_names_it() -> None:
     with pytest.raises(CreditError, match="beacon needs the annotation 'milestone'"):
         beacon().assign(group(walk("s end")))
-
-
-def test_the_size_of_a_milestone_is_in_units_of_the_reward_of_a_success() -> None:
-    once, tenfold = (beacon(success_reward=size).assign(PLAYED).flat_step_advantages for size in (1.0, 10.0))
-    np.testing.assert_allclose(tenfold, 10.0 * once)

@@ -18,8 +18,9 @@ from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.trajectory import Trajectory
 
 PASSED, FAILED = "rubric.passed", "rubric.failed"
-# with a rollout of the other score beside it, A = ±1
-DRACO = credit.make("draco", outcome_std_kind="population")
+# with a rollout of the other score beside it, the outcome advantage is ±A
+A = 0.5**0.5
+DRACO = credit.make("draco")
 
 
 def judged(
@@ -41,7 +42,7 @@ OTHER = {won: judged(won, [1], [0], [0], "other") for won in (True, False)}
 
 def credit_of(one: Trajectory) -> list[float]:
     scored = DRACO.assign(group(one, OTHER[not one.success]))
-    return [float(x) for x in scored.advantages[0]]
+    return [round(float(x) / A, 12) for x in scored.advantages[0]]
 
 
 def test_the_worked_examples():
@@ -64,8 +65,8 @@ def test_where_all_weights_are_zero_the_rollout_keeps_its_outcome_advantage():
 
 def test_a_short_turn_can_get_all_of_a_long_rollouts_credit():
     scored = DRACO.assign(group(judged(True, [1, 99], [1, 0], [0, 1]), OTHER[False]))
-    np.testing.assert_allclose(scored.advantages[0], [100.0, 0.0], atol=1e-12)
-    assert scored.diagnostics["largest"] == pytest.approx(100.0)
+    np.testing.assert_allclose(scored.advantages[0] / A, [100.0, 0.0], atol=1e-12)
+    assert scored.diagnostics["largest"] == pytest.approx(100.0 * A)
 
 
 def test_a_turn_without_tokens_gets_no_credit():

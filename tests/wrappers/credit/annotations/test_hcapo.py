@@ -28,11 +28,6 @@ def test_the_worked_example():
     assert scored.aggregation == "turn_mean"
 
 
-def test_smoothing_averages_with_the_next_turn():
-    scored = credit.make("hcapo", smoothing=True).assign(PLAYED)
-    np.testing.assert_allclose(scored.step_rewards[0], [0.931, 1.17, 1.2], atol=6e-5)
-
-
 def test_turns_of_a_success_below_the_mean_are_not_punished():
     played = group(seen(walk("s a b c d e f g"), [0.5] * 7), seen(walk("s g"), [0.5]))
     scored = credit.make("hcapo").assign(played)
@@ -45,12 +40,6 @@ def test_all_turns_of_failures_get_one_number_and_equal_products_give_zero():
     assert not credit.make("hcapo").assign(lost).flat_advantages.any()
     alone = group(seen(walk("s g"), [0.3]), seen(walk("s h"), [0.7]))
     assert not credit.make("hcapo").assign(alone).flat_advantages.any()
-
-
-def test_the_product_can_be_compared_among_turns_of_one_number():
-    scored = credit.make("hcapo", micro_over="position").assign(PLAYED)
-    # turn 0: .722 and 0, turn 1: 1.14 and 0, turn 2 alone
-    np.testing.assert_allclose(scored.flat_step_advantages, [1.0, 1.0, 0.0, -1.0, -1.0])
 
 
 def test_tiny_likelihoods_of_long_actions_keep_their_ratio():

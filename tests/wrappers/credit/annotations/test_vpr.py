@@ -35,12 +35,8 @@ def test_the_worked_example() -> None:
     np.testing.assert_allclose(scored.advantages[2], [3**0.5 / 3, -(3**0.5) / 3])
 
 
-def test_outcomes_do_not_count_unless_they_are_given_a_weight() -> None:
+def test_outcomes_do_not_count() -> None:
     assert not vpr().assign(PLAYED).outcome_advantages.any()
-    np.testing.assert_allclose(
-        vpr(episode_weight=2.0).assign(PLAYED).outcome_advantages,
-        2.0 * credit.make("grpo").assign(PLAYED).outcome_advantages,
-    )
 
 
 def test_a_state_without_a_way_to_success_confirms_nothing_and_leaving_it_does() -> None:

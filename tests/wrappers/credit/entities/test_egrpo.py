@@ -135,14 +135,11 @@ def test_entities_that_the_question_names_are_not_in_the_set() -> None:
     # "Where was the director of Inception born?": of the graph's four entities three are left
     assert gamma(named("Inception"), task=FILM) == [0.0]
     assert gamma(named("London"), task=FILM) == [pytest.approx(1 / 3)]
-    assert gamma(named("Inception"), task=FILM, exclude_query_entities=False) == [0.25]
 
 
 def test_a_thought_that_repeats_the_question_earns_nothing_in_a_failed_group() -> None:
     members = named(FILM["text"], name="a"), named("-", name="b")
     assert score(*members, task=FILM).outcome_advantages.tolist() == [0.0, 0.0]
-    repeated = score(*members, task=FILM, exclude_query_entities=False)
-    assert repeated.outcome_advantages.tolist() == pytest.approx([1.0, -1.0], abs=1e-4)
 
 
 def test_the_set_is_what_the_construction_replaced_where_the_task_says_so() -> None:
@@ -191,14 +188,14 @@ def test_reaching_the_turn_limit_can_count_as_wrong_instead() -> None:
 def test_a_question_without_entities_is_grpo() -> None:
     members = named(ALL, end="success", name="a"), named("-", name="b")
     scored = score(*members, task={"entities": []})
-    expected = credit.make("grpo", outcome="success", outcome_std_kind="population").assign(searches(*members))
-    assert scored.outcome_advantages.tolist() == expected.outcome_advantages.tolist() == [1.0, -1.0]
+    assert scored.outcome_advantages.tolist() == [1.0, -1.0]
 
 
 def test_weight_0_is_grpo() -> None:
     members = named(ALL, name="a"), named("-", end="success", name="b"), named("-", name="c")
-    expected = credit.make("grpo", outcome="success", outcome_std_kind="population").assign(searches(*members))
-    assert score(*members, match_weight=0.0).flat_advantages.tolist() == expected.flat_advantages.tolist()
+    expected = credit.make("grpo", outcome="success").assign(searches(*members)).flat_advantages
+    got = score(*members, match_weight=0.0, std_kind="sample")
+    assert got.flat_advantages.tolist() == expected.tolist()
 
 
 thoughts = st.lists(st.sampled_from(["Inception", "London", "Christopher Nolan", "x"]), max_size=3).map(", ".join)
@@ -225,7 +222,7 @@ def test_the_order_of_rollouts_does_not_matter(drawn: Any, random: Any) -> None:
     np.testing.assert_allclose(after.outcome_advantages, before.outcome_advantages[order], atol=1e-12)
 
 
-# -- attacks, and the options against them ---------------------------------------------------------------------------------------
+# -- attacks ---------------------------------------------------------------------------------------
 def test_characters_match_lookalikes_and_break_on_quotes_and_case_and_tokens_do_not() -> None:
     task = {"entities": ["Ann", "Founder\u2019s Medal", "LONDON"]}
     text = named("The Annual: Founder's Medal, London")
@@ -233,34 +230,19 @@ def test_characters_match_lookalikes_and_break_on_quotes_and_case_and_tokens_do_
     assert gamma(text, task=task, rule="normalized") == pytest.approx([2 / 3])
 
 
-def test_guessed_names_count_unless_they_must_have_been_seen() -> None:
-    guess = search((ALL, "Inception"), ("so Inception", ""))
-    assert gamma(guess) == [1.0]
-    assert gamma(guess, require_seen=True) == [0.25]
+def test_guessed_names_count() -> None:
+    assert gamma(search((ALL, "Inception"), ("so Inception", ""))) == [1.0]
 
 
-def test_a_list_of_names_counts_in_full_unless_capped() -> None:
-    assert gamma(named(ALL)) == [1.0]
-    assert gamma(named(ALL), max_named=1) == [0.25]
-    assert gamma(named("Inception", "London", "Science Fiction"), max_named=1) == [0.75]
-
-
-def test_one_entity_of_many_gets_the_full_bonus_unless_the_rate_is_absolute() -> None:
+def test_one_entity_of_many_gets_the_full_bonus() -> None:
     members = named("Inception", name="a"), named("-", name="b"), named("-", end="success", name="c")
     assert score(*members).diagnostics["reward"].tolist() == pytest.approx([0.3, 0.0, 1.0])
-    assert score(*members, rate="absolute").diagnostics["reward"].tolist() == pytest.approx([0.075, 0.0, 1.0])
 
 
-def test_a_failed_group_has_credit_of_full_size_unless_centred_or_dropped() -> None:
+def test_a_failed_group_has_credit_of_full_size() -> None:
     members = named("Inception", name="a"), named("-", name="b")
     for weight in (0.3, 0.03):
         assert score(*members, match_weight=weight).outcome_advantages.tolist() == pytest.approx([1.0, -1.0])
-        centred = score(*members, match_weight=weight, failed_groups="centre").outcome_advantages
-        assert centred.tolist() == pytest.approx([weight / 2, -weight / 2])
-    assert (score(*members, failed_groups="zero").flat_advantages == 0.0).all()
-    mixed = (*members, named("-", end="success", name="c"))
-    for option in ("centre", "zero"):
-        assert score(*mixed, failed_groups=option).flat_advantages.tolist() == score(*mixed).flat_advantages.tolist()
 
 
 def test_a_branch_counts_the_entities_of_its_prefix() -> None:

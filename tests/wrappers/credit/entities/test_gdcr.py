@@ -136,7 +136,7 @@ def test_an_entity_that_is_not_mentioned_changes_nothing(drawn: Any) -> None:
 def test_a_trajectory_of_one_turn_has_no_step_part() -> None:
     group = searches(search(("-", "London"), name="a"), search(("-", "Nolan"), name="b", end="success"))
     for std_kind in ("population", "sample"):
-        scored = score("sapo", group, step_std_kind=std_kind, outcome_std_kind=std_kind, observations="entities")
+        scored = score("sapo", group, std_kind=std_kind, observations="entities")
         assert (scored.flat_step_advantages == 0.0).all()
         assert np.isfinite(scored.flat_advantages).all()
 
@@ -154,21 +154,14 @@ def test_directed_paths_go_from_subject_to_object() -> None:
     assert rewards(row, ("-", ""), directed=True) == [0.25, 0.0]
 
 
-def test_unreachable_entities_contribute_nothing_or_as_one_edge_beyond_the_farthest() -> None:
+def test_unreachable_entities_contribute_nothing() -> None:
     task = {**FILM, "entities": [*FILM["entities"], "Isolated"]}
     group = searches(search(("-", "Isolated"), ("-", "")), task=task)
     assert score("gdcr", group).flat_step_rewards[0] == 0.0
-    assert score("gdcr", group, unreachable="far+1").flat_step_rewards[0] == 2.0**-4
 
 
-def test_entities_of_the_question_are_rewarded_unless_excluded() -> None:
+def test_entities_of_the_question_are_rewarded() -> None:
     assert rewards(("-", "Inception, London"), ("-", "")) == [1.25, 0.0]
-    assert rewards(("-", "Inception, London"), ("-", ""), exclude_query_entities=True) == [1.0, 0.0]
-
-
-@pytest.mark.parametrize(("stages", "expected"), [("both", [0.5, 0.5]), ("cite", [0.0, 0.5]), ("retrieve", [0.5, 0.0])])
-def test_either_stage_can_be_disabled(stages: str, expected: list[float]) -> None:
-    assert rewards(("-", "Nolan"), ("Nolan", ""), rewarded_stages=stages) == expected
 
 
 COMPARISON = {
@@ -224,20 +217,16 @@ def test_a_malformed_graph_is_rejected_with_the_group(task: Any) -> None:
         score("gdcr", searches(search(("-", "x"), ("-", "")), task=task))
 
 
-# -- attacks, and the options against them -----------------------------------------------------------------------------------
-def test_citing_many_entities_is_rewarded_in_full_unless_capped() -> None:
+# -- attacks -----------------------------------------------------------------------------------
+def test_citing_many_entities_is_rewarded_in_full() -> None:
     spray, honest = (ALL, ""), ("Nolan was born in London", "")
     assert rewards(("-", ALL), spray)[1] == 1.875
     assert rewards(("-", ALL), honest)[1] == 1.5
-    assert rewards(("-", ALL), spray, max_cited=2)[1] == pytest.approx(1.875 / 2)
-    assert rewards(("-", ALL), honest, max_cited=2)[1] == 1.5
 
 
-def test_copied_titles_are_rewarded_in_full_unless_citations_need_words() -> None:
+def test_copied_titles_are_rewarded_in_full() -> None:
     copied, honest = ("London. Nolan.", ""), ("I read that Nolan, who made the film, was born in London", "")
     assert rewards(("-", ALL), copied)[1] == rewards(("-", ALL), honest)[1] == 1.5
-    assert rewards(("-", ALL), copied, words_per_citation=4.0)[1] == pytest.approx(1.5 * 2 / 8)
-    assert rewards(("-", ALL), honest, words_per_citation=4.0)[1] == 1.5
 
 
 def test_lookalikes_are_not_mentions_under_the_token_rule() -> None:

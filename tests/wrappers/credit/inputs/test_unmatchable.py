@@ -21,10 +21,10 @@ from creditflow.wrappers.trajectory import Group, write_jsonl
 NEVER = {"normalized": ["yes", "No.", "—", "…!", " ", ""], "exact_substring": ["yes", "NO", "no!", ""]}
 SCHEMES = [
     ("gdcr", {}),
-    ("sapo", {"unreachable": "far+1"}),
-    ("egrpo", {"rate": "absolute"}),
-    ("egrpo", {"scope": "trajectory", "rate": "absolute"}),
-    ("egrpo", {"require_seen": True, "aliases": True}),
+    ("sapo", {"answer": "virtual"}),
+    ("egrpo", {}),
+    ("egrpo", {"scope": "trajectory"}),
+    ("egrpo", {"aliases": True}),
 ]
 
 
@@ -47,10 +47,7 @@ def test_a_matchable_alias_makes_an_entity_matchable():
     task = {**FILM, "entities": [*FILM["entities"], {"name": "Yes", "aliases": ["Yes the band"]}]}
     group = searches(search(("Yes the band", ""), name="a"), search(("", ""), name="b"), task=task)
     fractions = {
-        aliases: credit.make("egrpo", rule="normalized", aliases=aliases, exclude_query_entities=False)
-        .assign(group)
-        .diagnostics["gamma"]
-        .tolist()
+        aliases: credit.make("egrpo", rule="normalized", aliases=aliases).assign(group).diagnostics["gamma"].tolist()
         for aliases in (True, False)
     }
     assert fractions == {True: [1 / 5, 0.0], False: [0.0, 0.0]}

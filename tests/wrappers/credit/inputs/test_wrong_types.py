@@ -134,10 +134,10 @@ def test_a_reward_cost_or_score_is_a_finite_number_or_rejected(junk):
 
 
 @pytest.mark.parametrize(("number", "message"), [("0.5", "must be numbers, got '0.5'"), (float("nan"), "annotate")])
-def test_a_bootstrap_value_that_is_not_a_number_is_reported(number, message):
-    turn = Turn("a", "x", "b", values={"value.critic": 0.0, "value.critic.next": number})
+def test_a_value_that_is_not_a_number_is_reported(number, message):
+    turn = Turn("a", "x", "b", values={"value.critic": number})
     first = Turn("b", "x", "c", values={"value.critic": 0.0})
     turns = (replace(first, state_key="s", next_state_key="a"), turn)
     group = Group((Trajectory("t", "g", "task", turns, False, 0.0, "env_limit", "b"),))
     with pytest.raises(CreditflowError, match=message):
-        credit.make("mt_ppo", bootstrap="truncated").assign(group)
+        credit.make("mt_ppo").assign(group)

@@ -40,9 +40,3 @@ def test_grpo_weighs_trajectories_equally_and_the_released_code_weighs_turns():
 def test_grpo_without_std_is_the_distance_from_the_mean():
     g = group(walk("s g", reward=1.0), walk("s x", "failed"), walk("s x", "failed"))
     near(credit.make("grpo", outcome_scale="none").assign(g).outcome_advantages, [2 / 3, -1 / 3, -1 / 3])
-
-
-def test_grpo_with_a_length_factor_prefers_the_shorter_success():
-    # outcomes 1, 1, 0 become .5, .25 and 0: mean 1/4, sample deviation √((1/16 + 0 + 1/16) / 2) = 1/4
-    g = group(walk("s g"), walk("s a g"), walk("s b c", "failed"))
-    near(credit.make("grpo", length_factor=0.5).assign(g).outcome_advantages, [1.0, 0.0, -1.0])

@@ -88,17 +88,17 @@ def test_worked_example_of_the_merge_test(threshold, first):
 
 def test_worked_example_of_the_pooled_prior():
     # halves {w0, w2} and {w1}: w1 visits s and m, from which w0 reached the goal in 2 and 1 turns, and fails
-    #   f(1) = (2 · .5 + 0)/(2 + 1) = 1/3, f(2) = (2 · .25 + 0)/(2 + 1) = 1/6
-    scheme = base(**SETTINGS, prior="pooled", pooled_weight=2.0)
-    v_m = (0.4 / 3 + 1) / 4
-    v_s = (0.4 / 6 + 3 * v_m) / 4
+    #   f(1) = (30 · .5 + 0)/(30 + 1) = 15/31, f(2) = (30 · .25 + 0)/(30 + 1) = 15/62
+    scheme = base(**SETTINGS, prior="pooled")
+    v_m = (0.4 * 15 / 31 + 1) / 4
+    v_s = (0.4 * 15 / 62 + 3 * v_m) / 4
     delta = [v_m - v_s, 1 - v_m, v_m - v_s, -v_m, v_m - v_s, -v_m]
     progress = [0.25, 0.5, 0.25, -0.5, 0.25, -0.5]
     expected = [(d / 0.4 + p) for d, p in zip(delta, progress, strict=True)]
     np.testing.assert_allclose(scheme.assign(EXAMPLE).flat_step_rewards, expected, rtol=1e-14)
-    # the same group twice in a batch: two such visits, f(1) = 1/4, f(2) = 1/8
-    v_m = (0.4 / 4 + 1) / 4
-    v_s = (0.4 / 8 + 3 * v_m) / 4
+    # the same group twice in a batch: two such visits, f(1) = 15/32, f(2) = 15/64
+    v_m = (0.4 * 15 / 32 + 1) / 4
+    v_s = (0.4 * 15 / 64 + 3 * v_m) / 4
     for one in scheme.assign_batch([EXAMPLE, EXAMPLE]):
         np.testing.assert_allclose(one.flat_step_rewards[0], (v_m - v_s) / 0.4 + 0.25, rtol=1e-14)
 
@@ -258,7 +258,7 @@ def test_rounding_does_not_fail_the_merge_test(seed):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pooled_weight": 0.0}, {"progress_count": 0.0}, {"progress_weight": -1.0}, {"merge_test": -0.5},
+        {"progress_count": 0.0}, {"progress_weight": -1.0}, {"merge_test": -0.5},
         {"divide_by_success": True, "outcome": "return"}, {"prior": "pooled", "outcome": "return"},
     ],
 )  # fmt: skip

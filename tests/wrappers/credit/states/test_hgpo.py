@@ -89,16 +89,6 @@ def test_an_invalid_turn_loses_its_penalty_after_discounting():
     np.testing.assert_allclose(scheme.assign(played).flat_advantages, expected)
 
 
-def test_the_base_group_is_a_level_of_weight_one():
-    # outcomes 1, 0, 1, 1 by turn: mean 3/4, sample deviation over 12 turns √(9/44); then levels 2, 3, 4 as released
-    base = np.array([0.25, -0.75, 0.25, 0.25]) / np.sqrt(9 / 44)
-    levels = np.array([[0.57735, -1.73205, 0.57735, 0.57735], [1, -1, 0, 0], [1, -1, 0, 0]])
-    weights = np.array([2.0, 3.0, 4.0])[:, None] * (levels != 0.0)
-    expected = (base + (weights * levels).sum(axis=0)) / (1.0 + weights.sum(axis=0))
-    got = last_turns(credit.make("hgpo", semantics="release", key="state", base_group=True))
-    np.testing.assert_allclose(got, expected, rtol=1e-4)
-
-
 @settings(max_examples=60)
 @given(g=groups(rewards=DENSE), length=st.integers(0, 4))
 def test_histories_begin_with_their_episode_and_levels_are_nested(g, length):
@@ -119,8 +109,8 @@ def test_histories_begin_with_their_episode_and_levels_are_nested(g, length):
 @settings(max_examples=40)
 @given(g=groups(rewards=DENSE))
 def test_without_history_the_step_part_of_gigpo_remains(g):
-    hgpo = credit.make("hgpo", history_length=0, step_std_kind="sample").assign(g)
-    gigpo = credit.make("gigpo").assign(g)
+    hgpo = credit.make("hgpo", history_length=0, step_scale="none").assign(g)
+    gigpo = credit.make("gigpo", step_scale="none").assign(g)
     np.testing.assert_allclose(hgpo.flat_advantages, gigpo.flat_step_advantages, rtol=1e-12, atol=1e-12)
 
 
