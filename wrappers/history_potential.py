@@ -144,7 +144,7 @@ class _CitationPotential:
     def set_state(self, state: Any) -> None:
         """Restore a snapshot."""
         progress = self._reward.progress
-        progress.seen, progress.cited, self.value = _entities(state, _started(self._reader), "seen", "cited")
+        (progress.seen, progress.cited), self.value = _entities(state, _started(self._reader), "seen", "cited")
 
 
 class _MentionPotential:
@@ -170,8 +170,7 @@ class _MentionPotential:
         reader, scheme = _started(self._reader), self._scheme
         thought = _thought(move, scheme)
         self._silent &= not thought.strip()
-        mentioned = reader.found(thought)
-        self._named.update(mentioned)
+        self._named.update(reader.found(thought))
         self.value = len(self._named) / max(reader.countable, 1)
         if move.last and self._silent:
             warnings.warn(
@@ -185,16 +184,12 @@ class _MentionPotential:
         names = _started(self._reader).graph.names
         return {
             "named": [names[number] for number in sorted(self._named)],
-            "seen": [names[number] for number in sorted(self._progress.seen)],
-            "cited": [names[number] for number in sorted(self._progress.cited)],
             "value": self.value,
         }
 
     def set_state(self, state: Any) -> None:
         """Restore a snapshot."""
-        reader = _started(self._reader)
-        self._progress.seen, self._progress.cited, self.value = _entities(state, reader, "seen", "cited")
-        self._named, _, self.value = _entities(state, reader, "named", "seen")
+        [self._named], self.value = _entities(state, _started(self._reader), "named")
 
 
 class _SuccessPotential:
@@ -265,10 +260,11 @@ def _observed(move: Move, reader: EntityReader) -> tuple[int, ...]:
     return tuple(reader.recorded(move.info.get("entities", ())))
 
 
-def _entities(state: Any, reader: EntityReader, first: str, second: str) -> tuple[set[int], set[int], float]:
-    """Two sets of entities and the value in a snapshot."""
+def _entities(state: Any, reader: EntityReader, *names: str) -> tuple[list[set[int]], float]:
+    """The named sets of entities and the value in a snapshot."""
     number = reader.graph.number
     try:
-        return {number[name] for name in state[first]}, {number[name] for name in state[second]}, float(state["value"])
+        sets = [{number[entity] for entity in state[name]} for name in names]
+        return sets, float(state["value"])
     except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise DataError(f"the snapshot has no history of this task's entities: {short_repr(state, 80)}") from error

@@ -1,7 +1,6 @@
 """Public names of trajectory records and their log format."""
 
-from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
-from creditflow.wrappers.records.group import Group, group_trajectories
+from creditflow.wrappers.records.group import Group, GroupArrays, StateIndex, group_trajectories
 from creditflow.wrappers.records.jsonl import FORMAT_VERSION, read_groups, read_jsonl, write_jsonl
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, STOP_REASONS, TRUNCATED, StopReason
 from creditflow.wrappers.records.tokens import Tokens

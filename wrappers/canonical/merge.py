@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr, unknown_name_error
 from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, SparseVectors
-from creditflow.wrappers.records.arrays import StateIndex
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, StateIndex
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = [

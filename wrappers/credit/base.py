@@ -31,8 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unknown_name_error
-from creditflow.wrappers.records.arrays import split_flat
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, split_flat
 
 __all__ = [
     "RECORDER",

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.graphs.state_graph import StateGraph
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["PROPERTIES", "Property", "sample_group"]

@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.normalize import SingletonScore, normalize
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums
 
 __all__ = ["against_others", "centred", "full_rewards", "returns_to_go", "turn_numbers"]
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.graphs.distances import shortest_distances
-from creditflow.wrappers.records.arrays import number_codes
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, number_codes
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 from creditflow.wrappers.records.trajectory import is_number
 

@@ -1,22 +1,38 @@
-"""Groups: the trajectories of one task, the unit on which credit schemes work."""
+"""Groups: the trajectories of one task, the unit on which credit schemes work, and the read-only arrays that schemes read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError, short_repr, unknown_name_error
-from creditflow.wrappers.records.arrays import GroupArrays, StateIndex, frozen, number_keys, number_paths, split_flat
-from creditflow.wrappers.records.branches import EpisodeIndex, episode_index, prefix
 from creditflow.wrappers.records.trajectory import Trajectory, Turn, fsum_rewards, is_number
 
-__all__ = ["Group", "collect_trajectories", "group_trajectories"]
+__all__ = [
+    "EpisodeIndex",
+    "Group",
+    "GroupArrays",
+    "StateIndex",
+    "backward_sums",
+    "collect_trajectories",
+    "distinct",
+    "episode_index",
+    "frozen",
+    "group_trajectories",
+    "number_codes",
+    "number_keys",
+    "number_paths",
+    "prefix",
+    "run_lengths",
+    "run_starts",
+    "split_flat",
+]
 
 
 @dataclass(frozen=True)
@@ -258,3 +274,303 @@ def _regroup(members: list[Trajectory]) -> list[Trajectory]:
         )
         for m in members
     ]
+
+
+# ---- the arrays of a group ----
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateIndex:
+    """The states of a group, in order of first appearance.
+
+    Attributes:
+        keys: V distinct keys.
+        state, next_state: int32 (N,), the state before and after each turn.
+    """
+
+    keys: tuple[str, ...]
+    state: NDArray[np.int32]
+    next_state: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupArrays:
+    """A group as arrays: N turns of G trajectories, in order; trajectory i is ``offsets[i]:offsets[i+1]``.
+
+    Attributes:
+        states: distinct state keys and their indices (N,).
+        actions: distinct action keys.
+        action: int32 (N,), index into ``actions``.
+        reward, cost: float64 (N,).
+        parsed, valid, effective: bool (N,).
+        trajectory: int32 (N,), the trajectory of each turn.
+        last: bool (N,), whether the turn is the last of its trajectory.
+        offsets: int64 (G+1,).
+        end: int8 (G,), GOAL, FAILED or TRUNCATED.
+        success: bool (G,).
+        score, returns: float64 (G,); the return of a branch includes its prefix.
+    """
+
+    states: StateIndex
+    actions: tuple[str, ...]
+    action: NDArray[np.int32]
+    reward: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    parsed: NDArray[np.bool_]
+    valid: NDArray[np.bool_]
+    effective: NDArray[np.bool_]
+    trajectory: NDArray[np.int32]
+    last: NDArray[np.bool_]
+    offsets: NDArray[np.int64]
+    end: NDArray[np.int8]
+    success: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    returns: NDArray[np.float64]
+
+    @property
+    def state(self) -> NDArray[np.int32]:
+        """int32 (N,), the state before each turn."""
+        return self.states.state
+
+    @property
+    def next_state(self) -> NDArray[np.int32]:
+        """int32 (N,), the state after each turn."""
+        return self.states.next_state
+
+    @property
+    def size(self) -> int:
+        """G, the number of trajectories."""
+        return len(self.offsets) - 1
+
+    def split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
+        """Split a flat (N, …) array into G arrays (T_i, …)."""
+        return split_flat(flat, self.offsets)
+
+
+def split_flat(flat: NDArray[Any], offsets: NDArray[np.int64]) -> list[NDArray[Any]]:
+    """Split a flat array into views: trajectory i is ``offsets[i]:offsets[i+1]``."""
+    return [flat[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Make an array read-only: all schemes share one copy, which none may change."""
+    array.flags.writeable = False
+    return array
+
+
+def number_keys(keys: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Distinct keys in order of first appearance, and int32 (N,), the index of each key among them."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return tuple(numbers), np.fromiter(map(numbers.__getitem__, keys), np.int32, len(keys))
+
+
+def number_paths(keys: Sequence[str], lengths: NDArray[np.int64]) -> StateIndex:
+    """Index the states of trajectories.
+
+    Args:
+        keys: state keys of every trajectory that has turns, one trajectory after another: before each turn, and after the
+            last one.
+        lengths: int64 (G,), number of turns of each trajectory.
+    """
+    distinct_keys, number = number_keys(keys)
+    earlier_ends = np.cumsum(lengths > 0) - 1  # ends of trajectories among the keys before the turns of each
+    before = np.arange(int(lengths.sum())) + np.repeat(earlier_ends, lengths)
+    return StateIndex(distinct_keys, frozen(number[before]), frozen(number[before + 1]))
+
+
+def distinct(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct codes, ascending, and the count of each, by one sort (much faster than ``np.unique`` for a few hundred codes).
+
+    >>> distinct(np.array([7, 3, 7]))
+    (array([3, 7]), array([1, 2]))
+
+    Args:
+        codes: int64 (N,).
+    """
+    ordered = np.sort(codes)
+    first = run_starts(ordered)
+    return ordered[first], run_lengths(first, len(codes))
+
+
+def number_codes(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct codes, ascending, and int64 (N,), the index of each code among them.
+
+    >>> number_codes(np.array([7, 3, 7]))
+    (array([3, 7]), array([1, 0, 1]))
+
+    Args:
+        codes: int64 (N,).
+    """
+    order = np.argsort(codes)
+    ordered = codes[order]
+    first = run_starts(ordered)
+    numbers = np.empty(len(codes), np.int64)
+    numbers[order] = np.repeat(np.arange(len(first)), run_lengths(first, len(codes)))
+    return ordered[first], numbers
+
+
+def run_starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Index of the first of each run of equal codes.
+
+    >>> run_starts(np.array([3, 3, 7]))
+    array([0, 2])
+
+    Args:
+        ordered: int64 (N,), equal codes side by side.
+    """
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new.nonzero()[0]
+
+
+def run_lengths(first: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Length of each run, from the index of its first entry and the number of all entries."""
+    lengths = np.empty(len(first), np.int64)
+    np.subtract(first[1:], first[:-1], out=lengths[:-1])
+    lengths[-1:] = total - first[-1:]
+    return lengths
+
+
+def backward_sums(
+    x: NDArray[np.float64], offsets: NDArray[np.int64], factor: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """y_t = x_t + f_t y_{t+1} within each episode and y = x on its last turn, in time linear in N.
+
+    >>> backward_sums(np.array([1.0, 1.0, 4.0, 8.0]), np.array([0, 2, 4]), 0.5)
+    array([1.5, 1. , 8. , 8. ])
+
+    Args:
+        x: float64 (N,), the episodes one after another.
+        offsets: int64 (G+1,). Episode i is ``offsets[i]:offsets[i+1]``.
+        factor: f, one number for all turns or float64 (N,).
+    """
+    out: list[float] = []
+    values = x[::-1].tolist()
+    factors = np.broadcast_to(factor, x.shape)[::-1].tolist()
+    bounds = (len(x) - offsets[::-1]).tolist()
+    for begin, end in pairwise(bounds):  # episodes and turns from the last to the first
+        if begin == end:
+            continue
+        total = values[begin]
+        out.append(total)
+        for value, f in zip(values[begin + 1 : end], factors[begin + 1 : end], strict=True):
+            total = value + f * total
+            out.append(total)
+    return np.array(out[::-1], np.float64)
+
+
+# ---- branches: a trajectory forked from another stores only its own turns; here its full episode is assembled ----
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeIndex:
+    """Full episodes of a group whose N turns are stored once, even if several branches share them.
+
+    ``x[stored]`` expands an array over stored turns to one over the turns of full episodes, and ``y[own]`` selects the
+    stored turns from such an array. Without branches both are the identity.
+
+    Attributes:
+        offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]`` of the M turns of all episodes.
+        stored: int64 (M,), index of the stored turn of each of these.
+        own: int64 (N,), position of each stored turn in the episode of the trajectory that stores it.
+    """
+
+    offsets: NDArray[np.int64]
+    stored: NDArray[np.int64]
+    own: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, indices: Sequence[EpisodeIndex]) -> EpisodeIndex:
+        """The episodes of several groups, one group after the other."""
+        if len(indices) == 1:
+            return indices[0]
+        offsets, stored, positions, turns, stored_turns = [], [], [], 0, 0
+        for index in indices:
+            offsets.append(index.offsets[:-1] + turns)
+            stored.append(index.stored + stored_turns)
+            positions.append(index.own + turns)
+            turns += len(index.stored)
+            stored_turns += len(index.own)
+        offsets.append(np.array([turns]))
+        return cls(np.concatenate(offsets), np.concatenate(stored), np.concatenate(positions))
+
+    @cached_property
+    def episode(self) -> NDArray[np.int32]:
+        """int32 (M,): the episode of each turn."""
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
+
+    @cached_property
+    def last(self) -> NDArray[np.bool_]:
+        """bool (M,): whether the turn is the last of its episode."""
+        last = np.zeros(len(self.stored), np.bool_)
+        last[self.offsets[1:][np.diff(self.offsets) > 0] - 1] = True
+        return last
+
+
+def episode_index(members: Sequence[Trajectory]) -> EpisodeIndex:
+    """Assemble the full episodes of a group.
+
+    Args:
+        members: trajectories of the group, whose branches fit their ancestors (see ``prefix``).
+    """
+    lengths = np.array([len(member.turns) for member in members], np.int64)
+    before = np.array([member.fork_turn if member.parent else 0 for member in members], np.int64)
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths + before)])
+    if not before.any():
+        stored = np.arange(first[-1])
+        return EpisodeIndex(first, stored, stored)
+    positions = np.arange(first[-1]) + np.repeat(offsets[1:] - first[1:], lengths)
+    stored = np.zeros(int(offsets[-1]), np.int64)
+    stored[positions] = np.arange(first[-1])
+    numbers = {member.trajectory_id: i for i, member in enumerate(members)}
+    pending = [i for i in range(len(members)) if before[i]]
+    done = before == 0
+    while pending:
+        i = pending[-1]
+        parent = numbers[members[i].parent]
+        if done[i] or done[parent]:
+            pending.pop()
+            begin, origin, fork = int(offsets[i]), int(offsets[parent]), int(before[i])
+            stored[begin : begin + fork] = stored[origin : origin + fork]
+            done[i] = True
+        else:
+            pending.append(parent)
+    return EpisodeIndex(offsets, stored, positions)
+
+
+def prefix(branch: Trajectory, by_id: Mapping[str, Trajectory]) -> list[Turn]:
+    """Return the turns before a branch, which its ancestors store; [] for a trajectory that is not a branch.
+
+    Turns are numbered from the root's first one. An ancestor that is a branch itself stores turns from its fork on; a
+    fork before that point is in the turns of *its* ancestors.
+
+    Raises:
+        TrajectoryError: an ancestor is missing, the ancestors form a cycle, end before the fork, or are in another state there.
+    """
+    pieces: list[tuple[Turn, ...]] = []
+    seen, child, fork = {branch.trajectory_id}, branch, branch.fork_turn
+    while child.parent:
+        name = f"group {branch.group_id!r}: branch {branch.trajectory_id!r}"
+        if child.parent not in by_id:
+            raise TrajectoryError(f"{name}: {child.trajectory_id!r} branches from {child.parent!r}, not in the group")
+        parent = by_id[child.parent]
+        if parent.trajectory_id in seen:
+            raise TrajectoryError(f"{name}: its ancestors form a cycle at {parent.trajectory_id!r}")
+        seen.add(parent.trajectory_id)
+        start = parent.fork_turn if parent.parent else 0
+        if child.fork_turn > start + len(parent.turns):
+            raise TrajectoryError(
+                f"{name}: forked before turn {child.fork_turn}, but {parent.trajectory_id!r} ends at turn "
+                f"{start + len(parent.turns)}"
+            )
+        pieces.append(parent.turns[: max(fork - start, 0)])
+        fork, child = min(fork, start), parent
+    turns = [turn for piece in reversed(pieces) for turn in piece]
+    start_state = branch.turns[0].state_key if branch.turns else branch.final_state_key
+    if turns and turns[-1].next_state_key != start_state:
+        raise TrajectoryError(
+            f"group {branch.group_id!r}: branch {branch.trajectory_id!r} begins in state {start_state!r}, but its prefix "
+            f"ended in {turns[-1].next_state_key!r}"
+        )
+    return turns

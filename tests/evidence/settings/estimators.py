@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit import Credit, Scheme, register
-from creditflow.wrappers.credit.backward import backward_sums
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums
 
 __all__ = ["BlendWithLimit", "DiscountedOutcome", "UncentredBlend", "WithDistances", "recurrence", "time_baseline"]
 

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.paths import Paths, sample_paths
-from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
-from creditflow.wrappers.records.branches import EpisodeIndex
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import EpisodeIndex, Group, GroupArrays, StateIndex
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums
 
 __all__ = ["BEACON"]
 

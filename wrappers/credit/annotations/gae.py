@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import CreditError
+from creditflow.wrappers.records.group import backward_sums
 
 __all__ = ["gae", "gae_ragged", "mean_and_std", "whiten"]
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums
 
 __all__ = ["PRM"]
 

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
 from creditflow.envs.wikisearch.grading.scoring import normalize_answer, token_f1
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums
 from creditflow.wrappers.records.task_documents import search_payload_problem
 from creditflow.wrappers.records.trajectory import Turn
 

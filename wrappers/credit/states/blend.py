@@ -9,15 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.outcome import PenaltyScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
 from creditflow.wrappers.credit.states.keys import StateScheme, without_contrast
-from creditflow.wrappers.records.arrays import distinct
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums, distinct
 
 __all__ = ["Blend"]
 

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.similarity import greedy_similarity
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import MergingScheme
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums
 
 __all__ = ["GiGPO", "discounted_returns"]
 

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
 from creditflow.wrappers.credit.outcome import PenaltyScheme, outcome_scores
@@ -34,9 +33,7 @@ from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import MergingScheme, of_nodes, without_contrast
 from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
-from creditflow.wrappers.records.arrays import distinct, run_lengths, run_starts
-from creditflow.wrappers.records.branches import EpisodeIndex
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import EpisodeIndex, Group, backward_sums, distinct, run_lengths, run_starts
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["VARIANTS", "GroupTD", "entry_statistic", "halves", "pooled_levels", "preceding_turns", "visits_by_distance"]

@@ -9,14 +9,12 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.records.arrays import number_codes
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, backward_sums, number_codes
 
 __all__ = ["HGPO", "history_groups"]
 

@@ -13,8 +13,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.embedding import HashingEmbedder
 from creditflow.wrappers.canonical.merge import ended_turns, merged_states, similar_states
 from creditflow.wrappers.credit.base import Scheme, require_range
-from creditflow.wrappers.records.arrays import StateIndex
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, StateIndex
 
 __all__ = ["MergingScheme", "StateScheme", "of_nodes", "without_contrast"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.sums import sum_in_order
-from creditflow.wrappers.records.arrays import run_starts
+from creditflow.wrappers.records.group import run_starts
 
 __all__ = ["Backup", "horizon_values", "stationary_values", "values_of"]
 

@@ -12,9 +12,7 @@ from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.credit.states.reward_process import RewardProcess
-from creditflow.wrappers.records.arrays import distinct
-from creditflow.wrappers.records.branches import EpisodeIndex
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import EpisodeIndex, Group, distinct
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = ["MileGPO"]

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.graphs.distances import hop_distances
-from creditflow.wrappers.records.arrays import StateIndex, distinct, number_codes
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, StateIndex, distinct, number_codes
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
 __all__ = ["RewardProcess", "mean_by_state", "together"]

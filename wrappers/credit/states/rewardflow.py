@@ -28,8 +28,7 @@ from creditflow.wrappers.credit.states.keys import MergingScheme, of_nodes
 from creditflow.wrappers.credit.states.mean_backup import Backup, stationary_values
 from creditflow.wrappers.graphs.distances import shortest_distances
 from creditflow.wrappers.graphs.state_graph import StateGraph
-from creditflow.wrappers.records.arrays import StateIndex, distinct
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import Group, StateIndex, distinct
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["Propagation", "RewardFlow", "released_rewards", "success_potential"]

@@ -50,7 +50,7 @@ def test_a_matchable_alias_makes_an_entity_matchable():
         aliases: credit.make("egrpo", rule="normalized", aliases=aliases).assign(group).diagnostics["gamma"].tolist()
         for aliases in (True, False)
     }
-    assert fractions == {True: [1 / 5, 0.0], False: [0.0, 0.0]}
+    assert fractions == {True: [1 / 4, 0.0], False: [0.0, 0.0]}
 
 
 def test_mentioning_all_matchable_entities_gives_rate_one():

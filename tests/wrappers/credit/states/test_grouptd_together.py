@@ -11,8 +11,7 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.credit.states import reward_process
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
-from creditflow.wrappers.records.branches import EpisodeIndex
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.group import EpisodeIndex, Group
 
 SETTINGS = {
     **{name: dict(given) for name, given in VARIANTS.items() if given.get("prior") != "pooled"},
