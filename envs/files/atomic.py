@@ -2,6 +2,7 @@
 
 A write to NAME goes to NAME.<8 hex digits>.tmp first; through a link it goes beside the file or folder that the link names. A
 killed process leaves its temporary file behind, and the next command that holds the lock of NAME removes it.
+``locked`` is that lock: one writer of an output at a time.
 """
 
 from __future__ import annotations
@@ -19,10 +20,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
+from filelock import FileLock, Timeout
+
+from creditflow.envs.errors import ConfigError
+
 __all__ = [
+    "BusyError",
     "atomic_path",
     "atomic_writer",
     "is_leftover",
+    "locked",
     "new_folder",
     "remove_leftovers",
     "remove_leftovers_below",
@@ -177,3 +184,36 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+class BusyError(ConfigError):
+    """Another command is writing to the same output."""
+
+
+@contextlib.contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the exclusive right to write an output, a file or a folder that need not exist yet.
+
+    The lock is a file NAME.lock next to it, removed at the end. One that a killed process left is not locked.
+
+    Raises:
+        BusyError: another command is writing to it.
+    """
+    target = Path(os.path.realpath(path))
+    file = target.with_name(target.name + ".lock")
+    created = [folder for folder in file.parents if not folder.exists()]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lock, owner = FileLock(file, blocking=False), os.getpid()
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise BusyError(f"{target}: another command is writing there; wait for it, or name another output") from error
+    try:
+        yield
+    finally:
+        if os.getpid() == owner:  # a forked worker that leaves this block does not hold the lock
+            file.unlink(missing_ok=True)  # while it is held: whoever opened it meanwhile tries again with a new file
+        lock.release()
+        for folder in created:  # removed again if the command wrote nothing
+            with contextlib.suppress(OSError):
+                folder.rmdir()

@@ -21,14 +21,14 @@ from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import read_groups
 
 FILES = {  # trip: (aim, ceiling)
-    "assign grpo": (6, 6),
-    "assign gigpo": (6, 8),
+    "assign grpo": (6, 5),
+    "assign gigpo": (6, 6),
     "step sokoban": (6, 6),
     "step webshop": (6, 6),
     "step wikisearch": (12, 12),
     "step alfworld": (12, 12),
-    "import messages": (20, 30),
-    "credit gigpo": (24, 32),
+    "import messages": (20, 26),
+    "credit gigpo": (24, 28),
 }
 MODULES = (120, 81)  # in memory after `creditflow credit`
 PACKAGE = Path(creditflow.__file__).parent

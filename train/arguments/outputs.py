@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.files.atomic import is_leftover, remove_leftovers, remove_leftovers_below
-from creditflow.envs.files.locks import locked
+from creditflow.envs.files.atomic import is_leftover, locked, remove_leftovers, remove_leftovers_below
 from creditflow.train.run.interrupted import partial_of
 from creditflow.train.run.named_paths import paths_named
 

@@ -7,6 +7,8 @@ msgspec and orjson reject lone surrogates, which models write, and suggest no ne
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import MISSING, fields, replace
 from typing import Any
@@ -17,11 +19,10 @@ from creditflow.envs.errors import DataError, TrajectoryError, short_repr, unkno
 from creditflow.envs.reading.json_text import decode_json
 from creditflow.envs.reading.limits import MAX_LINE, Limits
 from creditflow.envs.reading.plain_data import check_plain
-from creditflow.wrappers.records import jsonl_values as checked
 from creditflow.wrappers.records.tokens import Tokens
-from creditflow.wrappers.records.trajectory import Trajectory, Turn
+from creditflow.wrappers.records.trajectory import NO_PROVENANCE, NO_VALUES, Trajectory, Turn
 
-__all__ = ["FORMAT_VERSION", "LONG_TEXTS", "decode_line", "encode_line"]
+__all__ = ["FORMAT_VERSION", "LONG_TEXTS", "decode_line", "encode_line", "int32_list"]
 
 FORMAT_VERSION = 1
 PAYLOAD_LIMITS = Limits(depth=32)  # records themselves have depth 4
@@ -30,26 +31,132 @@ KEY_FIELDS = frozenset({"state_key", "next_state_key", "action", "text_key", "ac
 LONG_TEXTS = frozenset({"observation", "thought", "response"})
 
 
+# ---- each takes any value and returns it as its type, or raises TypeError with the expected type; the caller adds field and line ----
+
+
+def string(value: Any) -> str:
+    """A string."""
+    if type(value) is not str:
+        raise TypeError("a string")
+    return value
+
+
+def recurring_string(value: Any) -> str:
+    """A string that recurs and is therefore interned."""
+    if type(value) is not str:
+        raise TypeError("a string")
+    return sys.intern(value)
+
+
+def boolean(value: Any) -> bool:
+    """A boolean."""
+    if type(value) is not bool:
+        raise TypeError("true or false")
+    return value
+
+
+def integer(value: Any) -> int:
+    """A 64-bit integer."""
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise TypeError("a 64-bit integer")
+    return value
+
+
+def number(value: Any) -> float:
+    """A finite number."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    if type(value) not in (int, float):
+        raise TypeError("a finite number")
+    try:
+        converted = float(value)
+    except OverflowError:  # JSON integers are unbounded
+        raise TypeError("a finite number") from None
+    if not math.isfinite(converted):
+        raise TypeError("a finite number")
+    return converted
+
+
+def strings(value: Any) -> tuple[str, ...]:
+    """A list of strings, as a tuple."""
+    if type(value) is not list or not all(type(item) is str for item in value):
+        raise TypeError("a list of strings")
+    return tuple(value)
+
+
+def numbers_by_name(value: Any) -> Mapping[str, float]:
+    """An object of finite numbers, with interned names."""
+    if type(value) is not dict:
+        raise TypeError("an object of numbers")
+    return {sys.intern(name): number(item) for name, item in value.items()} or NO_VALUES
+
+
+def strings_by_name(value: Any) -> Mapping[str, str]:
+    """An object of strings, all interned."""
+    if type(value) is not dict or not all(type(item) is str for item in value.values()):
+        raise TypeError("an object of strings")
+    return {sys.intern(name): sys.intern(item) for name, item in value.items()} or NO_PROVENANCE
+
+
+def int32_list(value: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """A list of 32-bit integers, as int32."""
+    if type(value) is not list or not all(type(item) is int and -(2**31) <= item < 2**31 for item in value):
+        raise TypeError("a list of 32-bit integers")
+    return np.array(value, np.int32)
+
+
+def bool_list(value: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """A list of 0 and 1, as bool."""
+    if type(value) is not list or not all(type(item) is int and item in (0, 1) for item in value):
+        raise TypeError("a list of 0 and 1")
+    return np.array(value, np.bool_)
+
+
+def logprobs(value: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """A list of float32 numbers."""
+    numbers = np.array([number(item) for item in value] if type(value) is list else [np.inf], np.float64)
+    if not (np.abs(numbers) <= np.finfo(np.float32).max).all():
+        raise TypeError("a list of 32-bit numbers")
+    return numbers.astype(np.float32)
+
+
+def prompts(value: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], ...]:
+    """A list of lists of 32-bit integers."""
+    if type(value) is not list:
+        raise TypeError("a list of lists of 32-bit integers")
+    return tuple(int32_list(prompt) for prompt in value)
+
+
+def token_values(value: Any) -> Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]:
+    """An object of lists of float32 numbers."""
+    if type(value) is not dict:
+        raise TypeError("an object of lists of 32-bit numbers")
+    return {sys.intern(name): logprobs(numbers) for name, numbers in value.items()}
+
+
+# ---- a line ----
+
+
 def _tokens(value: Any) -> Tokens | None:
     return None if value is None else Tokens(**_decode(value, "tokens", _TOKENS, _TOKENS_REQUIRED, ()))
 
 
 _BY_ANNOTATION: dict[str, Callable[[Any], Any]] = {
-    "str": checked.string,
-    "StopReason": checked.string,
-    "bool": checked.boolean,
-    "int": checked.integer,
-    "float": checked.number,
-    "tuple[str, ...]": checked.strings,
-    "Mapping[str, float]": checked.values,
-    "Mapping[str, str]": checked.string_map,
+    "str": string,
+    "StopReason": string,
+    "bool": boolean,
+    "int": integer,
+    "float": number,
+    "tuple[str, ...]": strings,
+    "Mapping[str, float]": numbers_by_name,
+    "Mapping[str, str]": strings_by_name,
     "Tokens | None": _tokens,
 }
 
 
 def _decoders(kind: type) -> dict[str, Callable[[Any], Any]]:
     return {
-        f.name: checked.key if f.name in KEY_FIELDS else _BY_ANNOTATION[str(f.type)]
+        f.name: recurring_string if f.name in KEY_FIELDS else _BY_ANNOTATION[str(f.type)]
         for f in fields(kind)
         if f.name != "turns"
     }
@@ -57,13 +164,13 @@ def _decoders(kind: type) -> dict[str, Callable[[Any], Any]]:
 
 _TURN, _TRAJECTORY = _decoders(Turn), _decoders(Trajectory)
 _TOKENS: dict[str, Callable[[Any], Any]] = {
-    "ids": checked.int32_list,
-    "mask": checked.bool_list,
-    "logprobs": checked.logprobs,
-    "turn_offsets": checked.int32_list,
-    "prompts": checked.prompts,
-    "policy_version": checked.string,
-    "values": checked.token_values,
+    "ids": int32_list,
+    "mask": bool_list,
+    "logprobs": logprobs,
+    "turn_offsets": int32_list,
+    "prompts": prompts,
+    "policy_version": string,
+    "values": token_values,
 }
 _TOKENS_REQUIRED = {"ids", "mask", "logprobs", "turn_offsets"}
 

@@ -20,16 +20,17 @@ from hypothesis import strategies as st
 
 from creditflow.envs.files.appended import cut_torn_line
 from creditflow.envs.files.atomic import (
+    BusyError,
     atomic_path,
     atomic_writer,
+    locked,
     new_folder,
     remove_leftovers,
     remove_leftovers_below,
     write_json,
 )
-from creditflow.envs.files.locks import BusyError, locked
 
-LOCKS = "import sys\nfrom creditflow.envs.files.locks import locked\nwith locked(sys.argv[1]):\n"
+LOCKS = "import sys\nfrom creditflow.envs.files.atomic import locked\nwith locked(sys.argv[1]):\n"
 HOLDS = LOCKS + "    print('ready', flush=True); sys.stdin.read()\n"
 # a forked child of the lock's holder, such as a worker, outlives it
 FORKS = LOCKS + (  # the child itself says that it is ready: the parent may return from fork before the child does

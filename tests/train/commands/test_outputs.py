@@ -212,7 +212,7 @@ def test_only_regular_files_are_replaced(name: str, log: Path, capsys: pytest.Ca
 def held(path: Path) -> Iterator[None]:
     """Another process writes there."""
     code = (
-        "import sys\nfrom creditflow.envs.files.locks import locked\n"
+        "import sys\nfrom creditflow.envs.files.atomic import locked\n"
         "with locked(sys.argv[1]):\n    print('ready', flush=True); sys.stdin.read()\n"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}

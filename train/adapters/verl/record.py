@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError, short_repr
 from creditflow.envs.reading.json_text import decode_json
-from creditflow.wrappers.records.jsonl_lines import decode_line, encode_line
-from creditflow.wrappers.records.jsonl_values import int32_list
+from creditflow.wrappers.records.jsonl_lines import decode_line, encode_line, int32_list
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FIELD", "EpisodeRecord", "EpisodeRows", "RowText", "TurnRow", "decode_row", "group_rows"]

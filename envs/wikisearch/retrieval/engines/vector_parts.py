@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.atomic import atomic_path, atomic_writer, remove_leftovers_below
-from creditflow.envs.files.locks import locked
+from creditflow.envs.files.atomic import atomic_path, atomic_writer, locked, remove_leftovers_below
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.text.vectors.shards import encoded_rows
 
