@@ -153,7 +153,7 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
             parameter goes to every scheme that has it.
         semantics: "paper" (the published formula) or "release" (what the released code computes). Each is a preset of
             parameter values, see ``describe(name)``.
-        **parameters: values that override the preset. Schemes of states also take ``merge="hf:MODEL"``, a text encoder
+        **parameters: values that override the preset. Schemes with the parameter ``merge`` also take ``merge="hf:MODEL"``, a text encoder
             that merges similar states (see ``merged.py``). Every scheme also takes ``centre="group"``, which centres its
             credit in each group, and ``divide_by_success=True`` (see ``combined.py``). grouptd has its own
             ``divide_by_success``.
