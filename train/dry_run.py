@@ -76,8 +76,8 @@ def needs_of(settings: TrainConfig, tasks: list[Task]) -> tuple[str, str]:
     """
     model, sizes, count = _model(settings, tasks)
     if sizes is None:
-        known = f"one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
-        return model, f"neither GPU memory nor hours are estimated: that needs {known}"
+        models = f"one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
+        return model, f"neither GPU memory nor hours are estimated: that needs {models}"
     evaluation = settings.evaluation
     valid, final = (
         len(panel_tasks(settings.evaluation_env, spec)) if spec else 0

@@ -110,7 +110,7 @@ def test_frames_of_an_episode_make_a_video(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_options_of_reset_start_every_member_of_a_group_as_they_start_one_environment(name: str) -> None:
-    panel = (
+    panel: dict[str, Any] = (
         {"panel": "standard-v3:train"} if name == "alfworld" else {}
     )  # of a generated house the id alone says too little
     env = gym.make(IDS[name], **panel)
