@@ -9,6 +9,7 @@ of every object's keys, takes a tenth of the time to read a log.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,8 +60,14 @@ def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_reject_constant)
-_LENIENT: Final = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=lambda _: None)
+_LENIENT: Final = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_constant=lambda _: None, parse_float=lambda text: _finite(float(text))
+)
 
 
 def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON, nan_as_null: bool = False) -> Any:
@@ -70,7 +77,7 @@ def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON, nan_as_n
         data: text, or its UTF-8 bytes.
         where: file, line or request, with which every message begins.
         limits: limits of the text and of its values.
-        nan_as_null: whether NaN and infinities, which Python and pandas write, are None instead of an error.
+        nan_as_null: whether NaN and infinities, which Python and pandas write (also as 1e999), are None instead of an error.
 
     Returns:
         Dicts without repeated keys, lists, strings, finite numbers, booleans and None, within the limits.

@@ -275,7 +275,7 @@ def read_message(message: Any) -> Message:
     kind = str(message.get("type"))
     if kind in _TYPES and isinstance(message.get("data"), Mapping):
         message = {"type": kind, **message["data"]}
-    role = message.get("role", message.get("from", _ITEMS.get(kind, kind if kind in _TYPES else None)))
+    role = message.get("role") or message.get("from") or _ITEMS.get(kind, kind if kind in _TYPES else None)
     if not isinstance(role, str):
         raise RowError("a message is not an object with a role", short_repr(message))
     name = re.sub(r"[-\s]", "_", role.strip().lower())
@@ -348,8 +348,8 @@ class _Content:
             value = next((part[key] for key in ("content", "output", "result", "response") if key in part), None)
             call_id = part.get("tool_use_id", part.get("call_id", part.get("tool_call_id", "")))
             self.results.append(Result(_plain(value, self.images), call_id if isinstance(call_id, str) else ""))
-        elif isinstance(text := part.get("text", part.get("refusal")), str):
-            self.texts.append(text)
+        elif kind.endswith("text") or isinstance(part.get("text") or part.get("refusal"), str):
+            self.texts.append(str(part.get("text") or part.get("refusal") or ""))
         elif _MEDIA.search(kind):  # by URL or as data: named, never kept
             self.texts.append(_named(part, self.images))
         else:
@@ -458,8 +458,13 @@ def _kind(part: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """A part's type in snake case, and what it contains. Gemini writes the type as the only key: ``{"functionCall": {…}}``."""
     if part.get("thought") is True:
         return "thought", part
-    kind = part.get("type", next((key for key in part if key not in ("id", "cache_control", "thoughtSignature")), ""))
-    inner = part if "type" in part or not isinstance(part.get(kind), Mapping) else part[kind]
+    named = (
+        key
+        for key, value in part.items()
+        if value is not None and key not in ("id", "cache_control", "thoughtSignature")
+    )
+    kind = part.get("type") or next(named, "")
+    inner = part if part.get("type") or not isinstance(part.get(kind), Mapping) else part[kind]
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(kind)).lower().replace("-", "_").replace(".", "_"), inner
 
 

@@ -436,11 +436,16 @@ def _plain_row(row: Row) -> Row | RowError:
 
 
 def _without_nan(value: Any, depth: int) -> Any:
-    """A copy in which nan, pandas' missing number, is None, as are fields that Arrow adds to make objects alike."""
+    """A copy in which NaN, pandas' missing number, and infinities are None, without the empty fields that Arrow adds to make objects alike.
+
+    >>> _without_nan({"a": float("nan"), "b": {"x": 1, "y": None}}, 0)
+    {'a': None, 'b': {'x': 1}}
+    """
     if depth > _LINE.depth:
         return value
     if isinstance(value, dict):
-        return {key: _without_nan(item, depth + 1) for key, item in value.items()}
+        items = {key: _without_nan(item, depth + 1) for key, item in value.items()}
+        return items if depth == 0 else {key: item for key, item in items.items() if item is not None}
     if isinstance(value, list):
         return [_without_nan(item, depth + 1) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -172,7 +172,8 @@ def _flags(success: Any) -> NDArray[np.bool_]:
     flags = numbers(success)
     if not np.isin(flags, (0.0, 1.0)).all():
         raise TrajectoryError(f"success must contain True and False (or 1 and 0), got {short_repr(success)}")
-    return flags == 1.0
+    won: NDArray[np.bool_] = flags == 1.0
+    return won
 
 
 def require_columns(columns: Mapping[str, Any], *names: str) -> None:

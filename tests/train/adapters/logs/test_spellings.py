@@ -183,6 +183,32 @@ def test_a_part_of_a_message_is_read_by_its_type(part: Json, action: str, though
     assert (turn.action, turn.thought) == (action, thought)
 
 
+EMPTY = {
+    "type": None,
+    "text": None,
+    "image": None,
+    "functionCall": None,
+    "role": None,
+    "from": None,
+    "content": None,
+    "parts": None,
+    "weight": None,
+}
+
+
+@pytest.mark.parametrize(
+    "part", [{"type": "text", "text": "go"}, {"text": "go"}, {"type": "text"}, {"functionCall": {"name": "go"}}, {"type": "tool_use", "name": "go"}]
+)  # fmt: skip
+@pytest.mark.parametrize("message", [{"role": "assistant"}, {"from": "gpt"}, {"type": "ai"}])
+def test_empty_fields_that_tables_add_change_nothing(part: Json, message: Json, tmp_path: Path) -> None:
+    row = {"reward": 1, "task_id": "t", "done": True}
+    plain = [{**message, "content": [part]}, agent("end")]
+    padded = [{**EMPTY, **message, "content": [{**EMPTY, **part}]}, {**EMPTY, **agent("end")}]
+    first, second = (only(read(tmp_path, [{**row, "messages": [user(TASK), user("?"), *m]}])) for m in (plain, padded))
+    assert [turn.action for turn in first.turns] == [turn.action for turn in second.turns]
+    assert first.turns == second.turns
+
+
 def test_a_part_of_an_unknown_type_is_an_error(tmp_path: Path) -> None:
     row = {
         "messages": [user(TASK), agent([{"type": "hologram", "id": "h1"}])],
@@ -463,3 +489,17 @@ def test_ids_that_read_like_places_overwrite_nobody(tmp_path: Path) -> None:
         tmp_path, [{**row, "id": "line 2"}, row, {**row, "id": "line 2", "reward": 0}, {**row, "task_id": "7"}]
     ).groups
     assert len({member.trajectory_id for member in group.trajectories}) == 4
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+@pytest.mark.parametrize("form", ["lines", "list", "table"])
+def test_a_field_that_nobody_reads_loses_no_row_whatever_number_it_has(number: str, form: str, tmp_path: Path) -> None:
+    rows = [
+        {"step": 1, "prompt": "p", "completion": f"c{i}", "acc": 0.5 + i, "kl": "@" if i else 0.1} for i in range(3)
+    ]
+    table = {"columns": [*rows[0]], "data": [[*row.values()] for row in rows]}
+    written = {"lines": "\n".join(map(json.dumps, rows)), "list": json.dumps(rows), "table": json.dumps(table)}[form]
+    path = tmp_path / "in.jsonl"
+    path.write_text(written.replace('"@"', number) + "\n", encoding="utf-8")
+    report = read_log("trl", path, ImportSettings(reward="acc"))
+    assert (report.rollouts, report.tally.left_out) == (3, {})
