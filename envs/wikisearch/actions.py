@@ -73,10 +73,10 @@ def turn_fault(response: str, thought: str = "", calls: Collection[str] = (*TEXT
         thought: the thought that a server keeps apart from the response, which then has no <think> of its own.
         calls: tags of the calls that count.
     """
-    parts = _parts(response)
-    if parts is None:
+    turn = _parts(response)
+    if turn is None:
         return "it must be <think>…</think>, then one call, and nothing else"
-    inside, tag, body = parts
+    inside, tag, body = turn
     if not (thought if inside is None else inside).strip():
         return "it has no thought"
     if tag not in calls:
@@ -113,8 +113,8 @@ def tagged_thought(response: str, thought: str = "") -> str:
     """
     if "<think>" in response:
         return "\n".join(_BLOCK.sub(" ", inside) for inside in _THOUGHT.findall(response))
-    parts = _parts(response)
-    return thought if parts and parts[0] is None else ""
+    turn = _parts(response)
+    return thought if turn and turn[0] is None else ""
 
 
 def thought_before(text: str) -> str:

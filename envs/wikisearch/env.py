@@ -274,8 +274,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def _extra_info(self) -> dict[str, Any]:
         episode, passages = self.episode, self._step.passages
-        shown = self.budget.shown([passages])[0]
-        text = "\n".join(passage.contents for passage in shown)
+        (cut,) = self.budget.shown([passages])
+        text = "\n".join(passage.contents for passage in cut)
         entities = tuple(episode.question.entities[number].name for number in self._matcher.found(text))
         return extra_info(episode, self._step, entities, stop_reason(episode, self.budget) if self._over else "")
 

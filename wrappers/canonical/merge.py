@@ -106,8 +106,8 @@ def compared_keys(states: StateIndex, ended: NDArray[np.bool_]) -> NDArray[np.bo
 def ended_turns(group: Group) -> NDArray[np.bool_]:
     """bool (N,): the last turns of successes and failures, not of truncated episodes."""
     arrays = group.arrays
-    ended: NDArray[np.bool_] = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
-    return ended
+    is_end: NDArray[np.bool_] = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
+    return is_end
 
 
 def similar_states(
