@@ -10,7 +10,7 @@ two-way analysis of variance; where every seed has its own tasks (nested), the s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -27,14 +27,18 @@ __all__ = [
     "Contrast",
     "Interval",
     "auroc",
+    "below_false_discovery_rate",
     "contrasts_of",
     "crossed_mean",
     "crossed_strata_mean",
     "detectable_difference",
     "holm",
+    "jackknife",
+    "kendall",
     "mean_errors",
     "normal_interval",
     "pearson",
+    "permutation_p",
     "rate_interval",
     "spearman",
     "stratified_mean",
@@ -46,6 +50,7 @@ Name = TypeVar("Name")
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
+PERMUTATIONS: Final = 9_999
 ROUNDING: Final = 1e-13  # deviations below this fraction of the largest entry are rounding errors of a constant
 
 
@@ -121,6 +126,13 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
     return pearson(_ranks(x), _ranks(y))
 
 
+def kendall(x: ArrayLike, y: ArrayLike) -> float:
+    """Kendall's τ-b of two (N,); NaN where ``pearson`` is."""
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(x, y).statistic) if len(np.asarray(x)) > 1 else math.nan
+
+
 def _ranks(x: ArrayLike) -> Any:
     from scipy.stats import rankdata
 
@@ -188,6 +200,27 @@ def crossed_mean(values: ArrayLike) -> ClusteredMean:
     x = np.asarray(values, np.float64)
     mean, error, freedom = (float(a) for a in mean_errors(x))
     return ClusteredMean(mean, error, freedom)
+
+
+def jackknife(statistic: Callable[[NDArray[np.bool_]], float], tasks: ArrayLike) -> ClusteredMean:
+    """A statistic of results of several tasks, with its standard error over tasks, by leaving out one task at a time (Efron and Stein, 1981).
+
+    Args:
+        statistic: maps bool (N,), the results to use, to a number.
+        tasks: int (N,), the task of each result.
+
+    Returns:
+        The statistic of all results; the error is NaN for a single task, or where the statistic is undefined without one of them.
+    """
+    label = np.asarray(tasks)
+    distinct = np.unique(label)
+    n = len(distinct)
+    value = statistic(np.ones(len(label), np.bool_))
+    if n < 2:
+        return ClusteredMean(value, math.nan, math.nan)
+    without = np.array([statistic(label != task) for task in distinct])
+    square = (n - 1) / n * float(((without - without.mean()) ** 2).sum())
+    return ClusteredMean(value, math.sqrt(square), n - 1.0)
 
 
 def mean_errors(values: Floats) -> tuple[Floats, Floats, Floats]:
@@ -302,6 +335,46 @@ def _mean_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
         mean_square(of_seed - mean, t, s - 1),
         mean_square(values - of_task - of_seed + mean, 1, (s - 1) * (t - 1)),
     )
+
+
+# -- many tests at once -----------------------------------------------------------------------------------------------------
+def permutation_p(
+    x: Floats, y: Floats, rng: np.random.Generator, permutations: int = PERMUTATIONS
+) -> NDArray[np.float64]:
+    """P-values of the hypotheses that rows of two samples have one distribution, by the difference of their means.
+
+    The 2K numbers of a row are divided at random into two halves, ``permutations`` times; p is the fraction of divisions, the actual
+    one included, whose means differ at least as much. It holds for any distribution, so also for scores that are 0 or 1.
+
+    Args:
+        x, y: float64 (N, K).
+        rng: draws the divisions.
+        permutations: number of them.
+
+    Returns:
+        float64 (N,); at K ≤ 3 none can be below 0.05.
+    """
+    k = x.shape[1]
+    both = np.concatenate([x, y], axis=1)
+    halves = rng.permuted(np.tile(np.repeat([1.0, -1.0], k), (permutations, 1)), axis=1)
+    actual = np.abs(x.sum(axis=1) - y.sum(axis=1))
+    least = actual - 1e-9 * np.maximum(1.0, actual)  # equal sums in another order differ by rounding
+    as_far = np.array([(np.abs(halves @ row) >= bound).sum() for row, bound in zip(both, least, strict=True)])
+    return np.asarray((1.0 + as_far) / (1.0 + permutations), np.float64)
+
+
+def below_false_discovery_rate(p_values: ArrayLike, rate: float = ALPHA) -> NDArray[np.bool_]:
+    """Which hypotheses are rejected so that at most a fraction ``rate`` of them is expected to be true (Benjamini and Hochberg, 1995).
+
+    It holds for independent tests, and for many tests of which each depends on few others (Storey, Taylor and Siegmund, 2004).
+
+    >>> below_false_discovery_rate([0.01, 0.04, 0.03, 0.9]).tolist()
+    [True, False, False, False]
+    """
+    p = np.asarray(p_values, np.float64)
+    order = np.sort(p)
+    passing = np.flatnonzero(order <= rate * np.arange(1, len(p) + 1) / max(len(p), 1))
+    return np.asarray(p <= order[passing[-1]]) if len(passing) else np.zeros(len(p), np.bool_)
 
 
 # -- planned comparisons of several methods with one baseline ---------------------------------------------------------------

@@ -110,8 +110,8 @@ def test_a_recorded_episode_of_a_generated_task_is_forked_by_an_environment_that
     [group] = read_groups(io.StringIO(log.getvalue()))  # the log contains the payload
     member = group.trajectories[0]
     forks = fork_values(
-        lambda: creditflow.make(name, max_steps=4, **options), RandomAgent(), member, np.random.default_rng(0),
-        continuations=2, seed=member_seed(member.seed, member.group_id, member.replica), task=group.task,
+        GroupEnv(name, size=2, max_steps=4, **options).members, RandomAgent(), member, np.random.default_rng(0),
+        seed=member_seed(member.seed, member.group_id, member.replica), task=group.task,
     )  # fmt: skip
     assert forks.before.shape == (len(member.turns), 2)
 

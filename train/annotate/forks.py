@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import gymnasium as gym
 import numpy as np
 
 from creditflow.agents.base import Agent
+from creditflow.agents.language_model.pretrained import ModelOptions
 from creditflow.agents.registry import make_agent
-from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.train.annotate.base import AnnotationError, Annotations, EpisodeAnnotator, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.forks import fork_values
 from creditflow.train.rollout.replay import env_seed, full_episode
 from creditflow.train.run.identity import agent_identity
+from creditflow.train.statistics import permutation_p
+from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["ForksAnnotator", "make"]
 
+COST: Final = ("fork.episodes", "fork.turns", "fork.tokens")
+
 
 class ForksAnnotator(EpisodeAnnotator):
-    """Writes ``fork.value`` of the states before and after each turn, and ``fork.q``, which is the one after.
+    """Writes what K continuations of every state show, each the mean of their scores.
 
-    Each is the mean score of K continuations; the states before turn t + 1 and after turn t share theirs.
+    ``fork.value`` is that of the states before and after each turn, and ``fork.q`` the one after; the states before turn t + 1 and
+    after turn t share theirs. Their difference is the advantage of the turn's action, ``fork.error`` its standard error, and ``fork.p``
+    the p-value of the hypothesis that the action changed nothing. Every trajectory gets the numbers of continuations, of their turns and of the
+    tokens that a language model read and generated.
 
     Args:
         make_env: makes the environment of the log.
@@ -34,10 +43,13 @@ class ForksAnnotator(EpisodeAnnotator):
         continuations: K ≥ 2.
         seed: seed of the continuations; each trajectory has its own generator.
         name: name of the agent.
+        model: options of a language model, for the provenance.
+        invalid_actions: policy of the recorded environment for invalid actions.
         options: arguments of the environment, for the provenance.
     """
 
-    turn_names = ("fork.value", "fork.value.next", "fork.q")
+    turn_names = ("fork.value", "fork.value.next", "fork.q", "fork.error", "fork.p")
+    trajectory_names = COST
 
     def __init__(
         self,
@@ -47,18 +59,23 @@ class ForksAnnotator(EpisodeAnnotator):
         *,
         seed: int,
         name: str,
+        model: Mapping[str, Any] | None = None,
+        invalid_actions: Policy = "keep",
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if continuations < 2:
             raise ConfigError(f"forks need at least two continuations, got {short_repr(continuations)}")
-        self._make, self._agent, self._k, self._seed = make_env, agent, continuations, seed
-        about = {"continuations": continuations, "agent": name, "seed": seed}
-        self.provenance = Provenance(
-            "forks",
-            1,
-            about | ({"options": dict(options)} if options else {}),
-            agent_identity(name).get("model", ""),
-        )
+        self._agent, self._seed = agent, seed
+        self._members = GroupEnv(make_env, size=continuations, invalid_actions=invalid_actions).members
+        about = {
+            "continuations": continuations,
+            "agent": name,
+            "seed": seed,
+            "invalid_actions": invalid_actions,
+            "model": dict(model or {}),
+            "options": dict(options or {}),
+        }
+        self.provenance = Provenance("forks", 2, about, agent_identity(name).get("model", ""))
 
     def annotate_member(self, group: Group, index: int) -> Annotations:
         """The annotations of one trajectory, from a replay.
@@ -70,32 +87,58 @@ class ForksAnnotator(EpisodeAnnotator):
         turns = full_episode(group, index)
         first = len(turns) - len(member.turns)
         if not member.turns:
-            return Annotations(boundaries("fork.value", np.zeros(1)) | {"fork.q": np.zeros(0)})
+            nothing = np.zeros(0)
+            of_turns = boundaries("fork.value", np.zeros(1)) | dict.fromkeys(
+                ("fork.q", "fork.error", "fork.p"), nothing
+            )
+            return Annotations(of_turns, dict.fromkeys(COST, 0.0))
         name = f"{group.group_id}\0{member.trial}\0{member.trajectory_id}".encode()
         rng = np.random.default_rng([self._seed, int.from_bytes(blake2b(name, digest_size=8).digest(), "big")])
         try:
             forks = fork_values(
-                self._make,
+                self._members,
                 self._agent,
                 replace(member, turns=turns, parent="", fork_turn=-1, tokens=None),
                 rng,
-                continuations=self._k,
                 turns=range(first, len(turns)),
                 seed=env_seed(member),
                 task=group.task,
             )
         except DataError as error:
             raise AnnotationError(str(error)) from error
-        values = np.append(forks.before[first:].mean(axis=1), forks.after[-1].mean())
-        return Annotations(boundaries("fork.value", values) | {"fork.q": values[1:]})
+        before, after = forks.before[first:], forks.after[first:]
+        values = np.append(before.mean(axis=1), after[-1].mean())
+        of_turns = {
+            "fork.q": values[1:],
+            "fork.error": forks.error[first:],
+            "fork.p": permutation_p(before, after, rng),
+        }
+        cost = map(float, (forks.episodes, forks.turns, forks.tokens))
+        return Annotations(boundaries("fork.value", values) | of_turns, dict(zip(COST, cost, strict=True)))
 
 
 def make(argument: str, context: Context) -> ForksAnnotator:
-    """The annotator ``forks:K``."""
-    settings = settings_of("forks", context, {"agent": "random", "seed": 0})
+    """The annotator ``forks:K``; its agent is that of the log, with its options, unless another one is set.
+
+    Raises:
+        ConfigError: K is no number, no environment or no agent is named, or as ``settings_of``.
+    """
+    settings = settings_of("forks", context, {"agent": "", "seed": 0, "model": {}})
     if not argument.isdecimal():
         raise ConfigError(f"forks:K takes a number of continuations, got {short_repr(argument)}")
+    make_env = context.environment("forks")
+    recorded = context.recorded
+    played_by = str((recorded.get("agent") or {}).get("name", ""))
+    name = settings["agent"] or played_by
+    if not name:
+        raise ConfigError(
+            "forks are played by an agent, and the log does not name the one that played it: set agent=NAME"
+        )
+    model = settings["model"] or (recorded.get("model") or {} if name == played_by else {})
+    for option in model:
+        if option not in ModelOptions.__dataclass_fields__:
+            raise unknown_name_error("option of a model", option, ModelOptions.__dataclass_fields__)
     return ForksAnnotator(
-        context.environment("forks"), make_agent(settings["agent"]), int(argument), seed=settings["seed"],
-        name=settings["agent"], options=context.options,
+        make_env, make_agent(name, device=context.device, options=ModelOptions(**model)), int(argument), seed=settings["seed"],
+        name=name, model=model, invalid_actions=recorded.get("invalid_actions", "keep"), options=context.options,
     )  # fmt: skip

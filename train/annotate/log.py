@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,10 +18,11 @@ from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
+from creditflow.train.rollout.workers.pool import Executor, run_in_order
 from creditflow.train.run.identity import require_same
 from creditflow.train.run.interrupted import log_lines, write_log
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_jsonl
+from creditflow.wrappers.records.jsonl import read_groups, read_jsonl, write_jsonl
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["annotate_log"]
@@ -36,6 +38,7 @@ def annotate_log(
     batch: int = 16,
     resume: bool = False,
     overwrite: bool = False,
+    executor: Callable[[], Executor] | None = None,
 ) -> int:
     """Write the annotated groups to ``out``; returns the number of groups that were annotated already.
 
@@ -46,6 +49,7 @@ def annotate_log(
         batch: groups per call of the annotator.
         resume: continue an interrupted command.
         overwrite: see ``annotate``.
+        executor: starts workers that annotate batches given as lines of a log; default is this process.
 
     Raises:
         ConfigError: an interrupted command left a file, and ``resume`` is False.
@@ -53,12 +57,23 @@ def annotate_log(
     """
 
     def remaining(finished: int) -> Iterator[list[Group]]:
-        starts = range(finished, len(groups), batch)
-        for start in progress(starts, f"annotate with {annotator.provenance.annotator}", len(starts)):
-            yield annotate(groups[start : start + batch], annotator, overwrite=overwrite)
+        batches = [groups[start : start + batch] for start in range(finished, len(groups), batch)]
+        what = f"annotate with {annotator.provenance.annotator}"
+        if executor is None or not batches:
+            parts = (annotate(part, annotator, overwrite=overwrite) for part in batches)
+            yield from progress(parts, what, len(batches))
+            return
+        with closing(run_in_order(executor(), list(map(_lines, batches)))) as results:
+            yield from progress((read_groups(io.StringIO(text)) for text in results), what, len(batches))
 
     _, finished = write_log(out, remaining, finished=lambda left: _finished(left, groups, annotator), resume=resume)
     return finished
+
+
+def _lines(groups: Sequence[Group]) -> str:
+    stream = io.StringIO()
+    write_jsonl(stream, groups)
+    return stream.getvalue()
 
 
 def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:

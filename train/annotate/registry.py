@@ -68,7 +68,12 @@ ANNOTATORS: dict[str, Entry] = {
         ("logp.teacher.gap",),
         "increase of a turn's log-probability by a skill's text before the prompt",
     ),
-    "forks": Entry("forks", "K", ("fork.value", "fork.q"), "mean score of K continuations"),
+    "forks": Entry(
+        "forks",
+        "K",
+        ("fork.value", "fork.q", "fork.error", "fork.p", "fork.episodes", "fork.turns", "fork.tokens"),
+        "mean score of K continuations, its error and its cost",
+    ),
 }
 
 
@@ -81,12 +86,14 @@ class Context:
         make_env: makes the environment of the log, without wrappers; None if none was named.
         device: device of models.
         options: arguments of the environment, for the provenance.
+        recorded: identity of the run that played the log; empty if the log does not name one.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     make_env: Callable[[], gym.Env[Any, Any]] | None = None
     device: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Mapping[str, Any] = field(default_factory=dict)
 
     def environment(self, name: str) -> Callable[[], gym.Env[Any, Any]]:
         """``make_env``.

@@ -15,6 +15,7 @@ from creditflow.train.settings.overrides import apply_overrides, with_variables
 __all__ = [
     "add_env_arguments",
     "add_env_settings",
+    "add_workers",
     "env_arguments",
     "non_negative",
     "positive",
@@ -44,6 +45,13 @@ def add_env_settings(parser: argparse.ArgumentParser) -> None:
         help=f"end every episode after N turns, invalid ones included (default: the environment's own limit; {DEFAULT_LIMIT} for one that names none)",
     )  # fmt: skip
     parser.add_argument("--panel", metavar="NAME:SPLIT", help="embedded tasks to use; `creditflow envs` lists them")
+
+
+def add_workers(parser: argparse.ArgumentParser, work: str) -> None:
+    """Define ``--workers``."""
+    parser.add_argument(
+        "--workers", type=workers, default=0, metavar="N", help=f"number of worker processes (default: {work} in this process)"
+    )  # fmt: skip
 
 
 def env_arguments(args: argparse.Namespace) -> dict[str, Any]:

@@ -13,22 +13,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.registration import default_arguments, env_id, maker
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.registration import env_id
 from creditflow.train.annotate.log import annotate_log
-from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator, spelled
+from creditflow.train.annotate.registry import ANNOTATORS, spelled
+from creditflow.train.annotate.workers import AnnotatorSpec
 from creditflow.train.arguments.logs import add_log_argument, read_log
 from creditflow.train.arguments.options import add_env_arguments, env_arguments, positive
 from creditflow.train.arguments.outputs import Output, add_output
-from creditflow.train.rollout.running import RUN
+from creditflow.train.run.recorded import as_recorded, recorded_run
 from creditflow.train.settings.overrides import apply_overrides
-from creditflow.wrappers.records.group import Group
 
-__all__ = ["add_arguments", "as_recorded", "run"]
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,9 +78,10 @@ def run(args: argparse.Namespace) -> int:
         )
     groups = read_log(args)
     options = as_recorded(groups, env_id(args.env), env_arguments(args)) if args.env else {}
-    make_env = maker(env_id(args.env), options) if args.env else None
-    context = Context(apply_overrides({}, args.set), make_env, args.device, _relevant(options))
-    annotator = make_annotator(args.annotator, context)
+    spec = AnnotatorSpec(
+        args.annotator, apply_overrides({}, args.set), env_id(args.env) if args.env else "", options, args.device, recorded_run(groups)
+    )  # fmt: skip
+    annotator = spec.annotator()
     finished = annotate_log(
         groups, annotator, Path(args.out), batch=args.batch, resume=args.resume, overwrite=args.overwrite
     )
@@ -92,40 +92,3 @@ def run(args: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return 0
-
-
-def as_recorded(groups: Sequence[Group], env: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the environment that a log was recorded with, and those given beside them; files and tasks may be others.
-
-    Raises:
-        ConfigError: a given argument contradicts a recorded one, or the log was recorded in another environment, or in several ways:
-            values of another problem would not belong to the log.
-    """
-    texts = {member.provenance.get(RUN, "") for group in groups for member in group.trajectories} - {""}
-    runs = [json.loads(text).get("env") for text in sorted(texts)]
-    recorded = {json.dumps(run, sort_keys=True): run for run in runs if isinstance(run, dict) and "options" in run}
-    if not recorded:
-        return given
-    if len(recorded) > 1:
-        raise ConfigError(
-            f"the log was recorded in {len(recorded)} environments or with different arguments of one, such as "
-            f"{', '.join(short_repr(text, 120) for text in list(recorded)[:2])}: annotate the parts by themselves"
-        )
-    [run] = recorded.values()
-    if run.get("id") != env:
-        raise ConfigError(f"the log was recorded in {run.get('id')}, and --env names {env}")
-    played = {**default_arguments(env), **run["options"]}
-    for name, value in given.items():
-        other = played.get(name, value)
-        elsewhere = isinstance(value, str) and (name == "panel" or Path(value).exists())
-        if value != other and not elsewhere:
-            raise ConfigError(
-                f"the log was recorded with {name}={other}, and --env-set gives {name}={value}: values under another one do not "
-                "belong to it; leave it out"
-            )
-    return {**run["options"], **given}
-
-
-def _relevant(options: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the environment that annotations depend on: all but the panel."""
-    return {name: value for name, value in options.items() if name != "panel"}

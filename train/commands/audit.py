@@ -3,19 +3,31 @@
   creditflow audit rollouts.jsonl
   creditflow audit --json rollouts.jsonl.gz --out audit.json
   creditflow audit train.jsonl --validation valid.jsonl
+  creditflow audit rollouts.jsonl --replay 16 --out replayed.jsonl
 
 The report begins with the recommended scheme and its options, by the table of the README: grouptd where states repeat, blend where they
 rarely do, none where groups have one rollout. It ends with the evidence for grouptd.
+
+--replay K measures whether credit is right: the agent that played the log, or --agent, plays on K times from before and after every turn.
+The log with these values is written to --out, group by group, and --resume continues it; the report compares every scheme and every
+number of the log with them. An audit of that file repeats the comparison without playing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+from creditflow.agents.registry import check_options
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.plain_data import nan_as_none
+from creditflow.envs.registration import env_id
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import (
     EVIDENCE,
@@ -27,8 +39,20 @@ from creditflow.train.analyses.audit_advice import (
     warnings,
 )
 from creditflow.train.analyses.leakage import overlap
+from creditflow.train.analyses.replayed import is_replayed, replayed, replayed_text
+from creditflow.train.annotate.log import annotate_log
+from creditflow.train.annotate.workers import AnnotatorSpec
 from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
-from creditflow.train.arguments.outputs import add_input, add_output
+from creditflow.train.arguments.model_options import add_model_options, model_options
+from creditflow.train.arguments.options import add_env_arguments, add_workers, env_arguments, positive
+from creditflow.train.arguments.options import seed as seed_argument
+from creditflow.train.arguments.outputs import Output, add_input, add_output
+from creditflow.train.arguments.plugins import add_code
+from creditflow.train.rollout.workers.processes import ProcessExecutor
+from creditflow.train.run.recorded import as_recorded, recorded_run
+from creditflow.train.text_table import counted
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["add_arguments", "run"]
 
@@ -50,12 +74,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also report how many of its tasks were trained on in the audited log, by content",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
+    parser.add_argument(
+        "--replay",
+        type=positive,
+        metavar="K",
+        help="compare credit with K continuations from before and after every turn",
+    )
+    add_code(
+        parser, "--agent", "agent", default="", help="with --replay: agent that plays on (default: that of the log)"
+    )
+    add_env_arguments(parser)
+    parser.set_defaults(env="")
+    parser.add_argument("--seed", type=seed_argument, default=0, help="with --replay: random seed (default 0)")
+    add_workers(parser, "replay")
+    add_model_options(parser, "sampling temperature of the continuations")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted replay from its partial output")
+    add_output(
+        parser, "--out", Output(grows=True), default="-", metavar="FILE",
+        help="file to write: the report, - (default) is standard output; with --replay the log with the replayed values",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    measured = audit(read_log(args))
+    if args.replay is None:
+        _require_no_replay(args)
+        groups, report = read_log(args), args.out
+    else:
+        _replay(args)
+        args.input, report = args.out, "-"
+        groups = read_log(args)
+    found = replayed(groups) if is_replayed(groups) else None
+    measured = audit(groups)
     if args.validation and args.input == "-":
         raise ConfigError("--validation needs the log as a file, not on standard input")
     leaked = overlap(args.input, args.validation) if args.validation else None
@@ -73,13 +123,81 @@ def run(args: argparse.Namespace) -> int:
             "cautions": cautioned,
             "evidence": evidence,
         }
-        data = asdict(measured) | {"warnings": warnings(measured), "recommendation": advice}
+        data: dict[str, Any] = asdict(measured) | {"warnings": warnings(measured), "recommendation": advice}
+        if found is not None:
+            data["replay"] = asdict(found)
         if leaked is not None:
             data["validation"] = leaked._asdict()
         text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
-        sections = [recommendation_text(scheme, options, reason, cautioned), audit_text(measured)]
+        sections = [replayed_text(found)] if found is not None else []
+        sections += [recommendation_text(scheme, options, reason, cautioned), audit_text(measured)]
         sections += [evidence_text()] if scheme == "grouptd" else []
         text = "\n\n".join([f"{leaked}."] * (leaked is not None) + sections)
-    print_text(text, args.out)
+    print_text(text, report)
     return 0
+
+
+def _require_no_replay(args: argparse.Namespace) -> None:
+    """Refuse options that only ``--replay`` reads.
+
+    Raises:
+        ConfigError: one of them was given.
+    """
+    given = {
+        "--agent": args.agent,
+        "--env": args.env,
+        "--env-set": args.env_set,
+        "--panel": args.panel,
+        "--max-turns": args.max_turns,
+    }
+    given |= {"--seed": args.seed, "--workers": args.workers, "--resume": args.resume}
+    given |= {f"--{name.replace('_', '-')}": True for name in model_options(args).given()}
+    for name, value in given.items():
+        if value:
+            raise ConfigError(f"{name} has no effect without --replay K; leave it out, or replay the log")
+
+
+def _replay(args: argparse.Namespace) -> None:
+    """Write the log with the values of its continuations to ``--out``."""
+    if args.out == "-":
+        raise ConfigError(
+            "replayed values are written to a file, so that an interrupted command can be resumed: --out OUT.jsonl"
+        )
+    check_options(args.agent or "hf", model_options(args))
+    groups = read_groups(sys.stdin if args.input == "-" else args.input)
+    recorded = recorded_run(groups)
+    env = env_id(args.env) if args.env else str(recorded.get("env", {}).get("id", ""))
+    if not env:
+        raise ConfigError("the log does not name the environment that it was recorded in: name it with --env")
+    args.env = env
+    settings = {"agent": args.agent, "seed": args.seed, "model": model_options(args).given()}
+    spec = AnnotatorSpec(
+        f"forks:{args.replay}", settings, env, as_recorded(groups, env, env_arguments(args)), recorded=recorded
+    )
+    annotator = spec.annotator()
+    played = annotator.provenance.parameters["agent"]
+    print(_budget(groups, args.replay, played), file=sys.stderr)
+    if recorded.get("agent", {}).get("name", played) != played:
+        print(
+            f"the log was played by {recorded['agent']['name']}: the advantages are those of {played}, another policy",
+            file=sys.stderr,
+        )
+    workers = min(args.workers, len(groups))
+    executor = partial(ProcessExecutor, spec, workers) if workers else None
+    annotate_log(groups, annotator, Path(args.out), batch=1, resume=args.resume, executor=executor)
+
+
+def _budget(groups: Sequence[Group], continuations: int, agent: str) -> str:
+    """What a replay will cost: as many turns as the log's episodes went on from each of their states."""
+    lengths = [len(member.turns) for group in groups for member in group.trajectories]
+    turns = sum(lengths)
+    rest = sum(n * (n + 1) // 2 for n in lengths) * continuations
+    sampled = [member.tokens for group in groups for member in group.trajectories if member.tokens is not None]
+    prompts = sum(len(prompt) for tokens in sampled for prompt in tokens.prompts)
+    per_turn = (sum(len(tokens.ids) for tokens in sampled) + prompts) / max(turns, 1)
+    tokens = f" and at least {rest * per_turn:,.0f} tokens" if sampled else ""
+    return (
+        f"replay: {counted(turns, 'turn')} in {counted(len(groups), 'group')}; {continuations} continuations of {agent} from before each: "
+        f"{counted(turns * continuations, 'episode')}, about {counted(rest, 'turn')}{tokens}"
+    )

@@ -30,7 +30,7 @@ from creditflow.envs.registration import bare_env, env_id, maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, named_reward
 from creditflow.train.arguments.model_options import add_model_options, model_options
-from creditflow.train.arguments.options import add_env_arguments, env_arguments, positive, seed, workers
+from creditflow.train.arguments.options import add_env_arguments, add_workers, env_arguments, positive, seed
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.progress import progress
@@ -77,13 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=seed, default=0, help="random seed of the agent and of sampled tasks (default 0)"
     )
-    parser.add_argument(
-        "--workers",
-        type=workers,
-        default=0,
-        metavar="N",
-        help="number of worker processes (default: play in this process)",
-    )
+    add_workers(parser, "play")
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",

@@ -7,11 +7,10 @@ rollout's own seed, so that a stochastic environment reaches the same state agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,11 +18,10 @@ from creditflow.agents.base import Agent
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.rollout.play import continue_from
 from creditflow.train.rollout.replay import replay
-from creditflow.train.statistics import pearson
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["Forks", "fork_values", "reliability"]
+__all__ = ["Forks", "fork_values"]
 
 
 class Forks(NamedTuple):
@@ -32,24 +30,33 @@ class Forks(NamedTuple):
     Attributes:
         before: float64 (T, K), from the state before each turn.
         after: float64 (T, K), from the state after its action; the rollout's own score where the episode is over.
+        episodes, turns, tokens: how many were played, and how many tokens a language model read and generated for them.
     """
 
     before: NDArray[np.float64]
     after: NDArray[np.float64]
+    episodes: int = 0
+    turns: int = 0
+    tokens: int = 0
 
     @property
     def advantage(self) -> NDArray[np.float64]:
         """float64 (T,), Q̂ − V̂."""
         return np.asarray(self.after.mean(axis=1) - self.before.mean(axis=1))
 
+    @property
+    def error(self) -> NDArray[np.float64]:
+        """float64 (T,), the standard error of ``advantage``, √((s² before + s² after) / K)."""
+        squares = self.before.var(axis=1, ddof=1) + self.after.var(axis=1, ddof=1)
+        return np.asarray(np.sqrt(squares / self.before.shape[1]))
+
 
 def fork_values(
-    make_env: Callable[[], gym.Env[Any, Any]],
+    members: Sequence[Recorder],
     agent: Agent,
     trajectory: Trajectory,
     rng: np.random.Generator,
     *,
-    continuations: int = 32,
     turns: Sequence[int] | None = None,
     seed: int | None = None,
     task: Mapping[str, Any] = MappingProxyType({}),
@@ -57,11 +64,10 @@ def fork_values(
     """Continue a recorded rollout from each of its turns.
 
     Args:
-        make_env: makes the environment of the rollout (without ``Recorder``).
+        members: K ≥ 2 environments like that of the rollout, such as the members of a ``GroupEnv``.
         agent: agent whose value is estimated; it gets the rollout's history as ``View.turns``.
         trajectory: recorded trajectory; its actions are replayed from its task and seed.
         rng: generator of the continuations.
-        continuations: K ≥ 2.
         turns: indices of the turns to continue from (default all); other rows are nan.
         seed: seed of the recorded environment; default the trajectory's own, for a member of a ``GroupEnv``
             ``member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)``. Deterministic tasks ignore it.
@@ -71,9 +77,9 @@ def fork_values(
         DataError: the replay does not pass through the recorded states, or the environment has other limits.
         ConfigError: K < 2.
     """
+    continuations = len(members)
     if continuations < 2:
         raise ConfigError(f"forks need at least two continuations, got {short_repr(continuations)}")
-    members = [Recorder(make_env()) for _ in range(continuations)]
     options: dict[str, Any] = {"task": dict(task)} if task else {"task_id": trajectory.task_id}
     env_seed = trajectory.seed if seed is None else seed
     try:
@@ -86,6 +92,7 @@ def fork_values(
     chosen = set(range(len(trajectory.turns)) if turns is None else turns)
     scores = np.full((len(snapshots), continuations), np.nan)
     last = len(trajectory.turns)
+    played = []
     for index, snapshot in enumerate(snapshots):
         if index == last:
             scores[index] = trajectory.score
@@ -93,19 +100,8 @@ def fork_values(
             history = trajectory.turns[:index]
             episodes = continue_from(members, agent, snapshot, history, rng, options=options, seed=env_seed)
             scores[index] = [episode.info["score"] for episode in episodes]
-    before, after = scores[:-1], scores[1:]
-    before, after = before.copy(), after.copy()
+            played += [(episode.recorder.num_turns, episode.used_tokens) for episode in episodes]
+    before, after = scores[:-1].copy(), scores[1:].copy()
     skipped = [t for t in range(last) if t not in chosen]
     before[skipped], after[skipped] = np.nan, np.nan
-    return Forks(before, after)
-
-
-def reliability(samples: NDArray[np.float64]) -> float:
-    """Split-half reliability of row means, corrected to full length (Spearman–Brown).
-
-    Args:
-        samples: float64 (N, K), K continuations of each of N turns; split into even and odd columns.
-    """
-    odd, even = samples[:, 1::2].mean(axis=1), samples[:, 0::2].mean(axis=1)
-    r = pearson(odd, even)
-    return 2.0 * r / (1.0 + r) if r > -1.0 else float("nan")
+    return Forks(before, after, len(played), sum(turns for turns, _ in played), sum(tokens for _, tokens in played))

@@ -30,6 +30,7 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "credit": (["credit", "--scheme", "graphgpo", "LOG", "--out", "{}/credit.jsonl"], ["--force"]),
     "audit": (["audit", "LOG", "--out", "{}/audit.txt"], ["--force"]),
+    "replay": (["audit", "LOG", "--replay", "2", "--out", "{}/x.jsonl"], ["--resume"]),
     "view": (["view", "LOG", "--out", "{}/view.html"], ["--force"]),
     "wiki": (["data", "build", "wiki", "--articles", "200", "--questions", "10", "--out", "{}/wiki"], ["--force"]),
     "wiki-index": (["data", "build", "wiki", "--articles", "200", "--index", "--out", "{}/wiki"], ["--force"]),

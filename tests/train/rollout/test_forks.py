@@ -1,4 +1,4 @@
-"""Forks estimate exact values, replay through the recorded states, and correct for their own noise."""
+"""Forks estimate exact values, replay through the recorded states, and refuse a single continuation."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import creditflow
-import creditflow.train.bench
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.grid_layouts import grid_mdp
 from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.rollout import play_group
-from creditflow.train.rollout.forks import Forks, fork_values, reliability
+from creditflow.train.rollout.forks import fork_values
 from creditflow.wrappers.group_env import GroupEnv, member_seed
 from creditflow.wrappers.trajectory import Group
 
@@ -34,11 +32,10 @@ def test_forks_estimate_exact_values(name):
     group, evaluator = played(name)
     member = group.trajectories[0]
     forks = fork_values(
-        lambda: creditflow.make(name),
+        GroupEnv(name, size=150).members,
         NoisyExpert(NOISE),
         member,
         np.random.default_rng(0),
-        continuations=150,
         turns=[0, len(member.turns) - 1],
         seed=member_seed(member.seed, member.group_id, member.replica),
     )
@@ -59,23 +56,12 @@ def test_a_replay_through_other_states_is_rejected():
     other = replace(member.turns[0], action="up" if member.turns[0].action != "up" else "left")
     altered = replace(member, turns=(other, *member.turns[1:]))
     with pytest.raises(DataError, match="its replay is in"):
-        fork_values(lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), altered, np.random.default_rng(0))
+        fork_values(GroupEnv("grid-pits", size=2).members, NoisyExpert(NOISE), altered, np.random.default_rng(0))
 
 
 def test_a_single_continuation_is_rejected():
     group, _ = played("grid-pits")
     with pytest.raises(ConfigError, match="at least two"):
         fork_values(
-            lambda: creditflow.make("grid-pits"), NoisyExpert(NOISE), group.trajectories[0],
-            np.random.default_rng(0), continuations=1,
-        )  # fmt: skip
-
-
-def noisy_forks(rng, n=3000, k=8):
-    truth = rng.normal(size=n)
-    return Forks(np.zeros((n, k)), truth[:, None] + 2.0 * rng.normal(size=(n, k)))
-
-
-def test_reliability_is_the_fraction_of_true_variance():
-    forks = noisy_forks(np.random.default_rng(0))
-    assert reliability(forks.after) == pytest.approx(1.0 / (1.0 + 4.0 / 8.0), abs=0.03)
+            GroupEnv("grid-pits", size=1).members, NoisyExpert(NOISE), group.trajectories[0], np.random.default_rng(0)
+        )

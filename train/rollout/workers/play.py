@@ -69,6 +69,11 @@ class RolloutSpec:
         plugins = tuple((kind, spec, digest) for kind, spec, digest in data["plugins"])
         return RolloutSpec(**{**data, "rewards": tuple(data["rewards"]), "plugins": plugins})
 
+    @staticmethod
+    def open_worker(text: str) -> RolloutWorker:
+        """The worker of a spec that ``to_text`` wrote."""
+        return RolloutWorker(RolloutSpec.from_text(text))
+
 
 def write_task(task: Task) -> str:
     """Serialise a task to one line of JSON."""

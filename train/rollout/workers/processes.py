@@ -5,21 +5,42 @@ from __future__ import annotations
 import json
 import multiprocessing
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from typing import Protocol
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.failures import summary
 from creditflow.train.rollout.plugins import PluginError, naming_plugins
-from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker
 from creditflow.train.rollout.workers.pool import Event
 
-__all__ = ["ProcessExecutor", "interrupts_held"]
+__all__ = ["ProcessExecutor", "Spec", "Worker", "interrupts_held"]
 
 STOP_SECONDS = 5.0  # a worker that does not end within this after SIGTERM is killed
+
+
+class Worker(Protocol):
+    """Does one work item after the other."""
+
+    def play(self, item: str, /) -> str:
+        """The result of a work item; both are ASCII."""
+        ...
+
+
+class Spec(Protocol):
+    """Plain data that determine a worker."""
+
+    def to_text(self) -> str:
+        """Serialise to one line of JSON."""
+        ...
+
+    @staticmethod
+    def open_worker(text: str) -> Worker:
+        """The worker of a spec that ``to_text`` wrote."""
+        ...
 
 
 @contextmanager
@@ -39,10 +60,12 @@ def interrupts_held() -> Iterator[None]:
 class _Worker:
     """One process, its pipe, and the index of the item it works on, if any."""
 
-    def __init__(self, spec: RolloutSpec) -> None:
+    def __init__(self, spec: Spec) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads and open files
         self.pipe, worker_end = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(worker_end, spec.to_text()), daemon=True)
+        self.process: BaseProcess = context.Process(
+            target=_serve, args=(worker_end, spec.open_worker, spec.to_text()), daemon=True
+        )
         with interrupts_held():
             self.process.start()
         worker_end.close()  # so that the end of the process is seen here as an end of file
@@ -53,11 +76,11 @@ class ProcessExecutor:
     """Runs work items on N processes.
 
     Args:
-        spec: determines the episodes.
+        spec: determines the workers.
         workers: N ≥ 1.
     """
 
-    def __init__(self, spec: RolloutSpec, workers: int) -> None:
+    def __init__(self, spec: Spec, workers: int) -> None:
         if workers < 1:
             raise ConfigError(f"workers must be at least 1, got {workers}")
         self._spec = spec
@@ -125,19 +148,19 @@ class ProcessExecutor:
             worker.process.close()
 
 
-def _serve(pipe: Connection, spec: str) -> None:
-    """The worker loop: read a task and send back its group, until the pipe is closed."""
+def _serve(pipe: Connection, open_worker: Callable[[str], Worker], spec: str) -> None:
+    """The worker loop: read a work item and send back its result, until the pipe is closed."""
     # the parent handles interrupts, which do not reach this process; it closes the pipe
-    worker: RolloutWorker | None = None
+    worker: Worker | None = None
     while True:
         try:
-            task = pipe.recv_bytes().decode("ascii")
+            item = pipe.recv_bytes().decode("ascii")
         except EOFError:
             return
         try:
             with naming_plugins():
-                worker = worker or RolloutWorker(RolloutSpec.from_text(spec))
-                reply = "result\n" + worker.play(task)
+                worker = worker or open_worker(spec)
+                reply = "result\n" + worker.play(item)
         except PluginError as error:
             reply = "error\n" + json.dumps(str(error))
         except BaseException as error:  # noqa: BLE001 - a plug-in may raise even SystemExit; the parent reports it and stops

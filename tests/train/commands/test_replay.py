@@ -1,0 +1,199 @@
+"""``audit --replay``: the estimate agrees with exact advantages, the file does not depend on how it was written, wrong calls are named."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import creditflow
+from creditflow.envs.sokoban.levels.xsb import parse_level
+from creditflow.train.bench.controls import ExactEvaluator
+from creditflow.train.bench.exact.policies import noisy_expert
+from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.cli import main
+from creditflow.train.statistics import t_quantile
+from creditflow.wrappers.trajectory import Group, read_groups
+
+NOISE, K, STEPS = 0.5, 24, {"sokoban": 12, "webshop": 4}
+PANELS = {"sokoban": "small-v1:train", "webshop": "standard-v1:train"}
+
+
+def recorded(folder: Path, env: str, *more: str) -> Path:
+    path = folder / "log.jsonl"
+    command = [
+        "rollout",
+        "--env",
+        env,
+        "--agent",
+        f"noisy:{NOISE}",
+        "--panel",
+        PANELS[env],
+        "--max-turns",
+        str(STEPS[env]),
+    ]
+    assert main([*command, "--limit", "3", "--group-size", "4", "--out", str(path), *more]) == 0
+    return path
+
+
+def exact_in_sokoban(group: Group) -> np.ndarray[Any, Any]:
+    mdp = sokoban_mdp(parse_level(str(group.task["xsb"])), STEPS["sokoban"])
+    evaluator = ExactEvaluator(mdp, noisy_expert(mdp, NOISE))
+    at = evaluator.index_turns(group)
+    return evaluator.advantage[at.left, at.state, at.action]
+
+
+def exact_in_webshop(group: Group) -> np.ndarray[Any, Any]:
+    """A^π by recursion over snapshots, with the probabilities of ``NoisyExpert`` written out."""
+    env: Any = creditflow.make("webshop", max_steps=STEPS["webshop"]).unwrapped
+    env.reset(options={"task": dict(group.task)})
+    snapshots: dict[tuple[str, int], str] = {}
+
+    def stepped(node: tuple[str, int], action: str) -> tuple[tuple[str, int], float | None]:
+        env.set_state(snapshots[node])
+        _, _, terminated, truncated, info = env.step(env.action_from_text(action))
+        after = (info["state_key"], node[1] + 1)
+        snapshots.setdefault(after, env.get_state())
+        return after, info["score"] if terminated or truncated else None
+
+    def action_value(node: tuple[str, int], action: str) -> float:
+        after, score = stepped(node, action)
+        return value(after) if score is None else score
+
+    @cache
+    def value(node: tuple[str, int]) -> float:
+        _, info = env.set_state(snapshots[node])
+        admissible, best = info["admissible_actions"], env.oracle.optimal_actions(snapshots[node])
+        weight = dict.fromkeys(admissible, 0.0)
+        for action in admissible:
+            weight[action] += NOISE / len(admissible)
+        for action in best or admissible:
+            weight[action] = weight.get(action, 0.0) + (1.0 - NOISE) / len(best or admissible)
+        return sum(p * action_value(node, action) for action, p in weight.items() if p)
+
+    advantages = []
+    start = env.get_state()
+    for member in group.trajectories:
+        _, info = env.set_state(start)
+        node = (info["state_key"], 0)
+        snapshots[node] = start
+        for turn in member.turns:
+            assert turn.state_key == node[0]
+            advantages.append(action_value(node, turn.action) - value(node))
+            node, _ = stepped(node, turn.action)
+    return np.array(advantages)
+
+
+@pytest.mark.parametrize(("env", "exact"), [("sokoban", exact_in_sokoban), ("webshop", exact_in_webshop)])
+def test_the_replayed_advantage_agrees_with_the_exact_one_within_its_interval(
+    env: str, exact: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "replayed.jsonl"
+    assert main(["audit", str(recorded(tmp_path, env)), "--replay", str(K), "--out", str(out)]) == 0
+    truth, estimate, error = [], [], []
+    for group in read_groups(out):
+        truth.append(exact(group))
+        estimate += [turn.values["fork.q"] - turn.values["fork.value"] for turn in group.turns]
+        error += [turn.values["fork.error"] for turn in group.turns]
+    gap, half = np.array(estimate) - np.concatenate(truth), t_quantile(K - 1.0) * np.array(error)
+    assert len(gap) > 40
+    assert np.abs(np.concatenate(truth)).max() > 0.1
+    assert (
+        np.mean(np.abs(gap) <= half + 3.0 / K * (half == 0.0)) >= 0.9
+    )  # all K scores equal: p < 3 / K is not excluded
+    assert 0.7 < np.sum(gap**2) / np.sum(np.square(error)) < 1.4  # 1 for errors of the right size
+    assert abs(gap.mean()) < 4.0 * np.sqrt(np.mean(np.array(error) ** 2) / len(gap))
+
+
+def test_workers_and_order_do_not_change_the_file_and_its_audit_needs_no_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorded(tmp_path, "sokoban")
+    whole, workers, resumed = (tmp_path / f"{name}.jsonl" for name in ("whole", "workers", "resumed"))
+    assert main(["audit", str(log), "--replay", "3", "--out", str(whole), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "3 continuations of noisy:0.5 from before each" in captured.err
+    first = json.loads(captured.out)["replay"]
+    assert main(["audit", str(log), "--replay", "3", "--out", str(workers), "--workers", "2"]) == 0
+    lines = whole.read_text().splitlines(keepends=True)
+    resumed.with_name("resumed.jsonl.partial").write_text("".join(lines[:6]) + lines[6][:50])
+    assert main(["audit", str(log), "--replay", "3", "--out", str(resumed), "--resume"]) == 0
+    assert whole.read_bytes() == workers.read_bytes() == resumed.read_bytes()
+    capsys.readouterr()
+    assert main(["audit", str(whole), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["replay"] == first
+    assert first["continuations"] == 3
+    assert first["turns"] == sum(len(json.loads(line)["turns"]) for line in lines)
+    assert first["episodes"] == 3 * first["turns"]
+    assert first["measurable"]["mean"] == 0.0  # K = 3 cannot show an effect
+
+
+def test_another_policy_is_named_and_invalid_actions_cost_what_they_cost_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorded(tmp_path, "sokoban", "--invalid-actions", "terminate")
+    assert main(["audit", str(log), "--replay", "2", "--agent", "random", "--out", str(tmp_path / "x.jsonl")]) == 0
+    assert "the log was played by noisy:0.5: the advantages are those of random" in capsys.readouterr().err
+    [group, *_] = read_groups(tmp_path / "x.jsonl")
+    about = json.loads(group.trajectories[0].provenance["fork.p"])["parameters"]
+    assert (about["invalid_actions"], about["agent"]) == ("terminate", "random")
+
+
+def test_an_environment_without_snapshots_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.jsonl"
+    place = ["--env", "FrozenLake-v1", "--env-set", "success=positive_reward", "--max-turns", "6"]
+    assert main(["rollout", *place, "--agent", "random", "--limit", "2", "--group-size", "2", "--out", str(log)]) == 0
+    assert main(["audit", str(log), "--replay", "4", "--out", str(tmp_path / "x.jsonl")]) == 2
+    assert "FrozenLake-v1 has no snapshots" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--agent", "random"], "--agent has no effect without --replay"),
+        (["--env", "sokoban"], "--env has no effect without --replay"),
+        (["--workers", "2"], "--workers has no effect without --replay"),
+        (["--temperature", "0.5"], "--temperature has no effect without --replay"),
+        (["--replay", "2"], "--out OUT.jsonl"),
+        (["--replay", "1", "--out", "{}/x"], "at least two"),
+        (["--replay", "2", "--out", "{}/x", "--agent", "noizy"], "noisy"),
+        (["--replay", "2", "--out", "{}/x", "--temperature", "0.5"], "language models"),
+        (["--replay", "2", "--out", "{}/x", "--env", "webshop"], "the log was recorded in"),
+        (["--replay", "2", "--out", "{}/x", "--max-turns", "40"], "recorded with max_steps=12"),
+    ],
+)
+def test_a_call_that_cannot_be_right_is_refused_before_anything_is_written(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorded(tmp_path, "sokoban")
+    assert main(["audit", str(log), *(option.replace("{}", str(tmp_path)) for option in options)]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("run", "[]", "must be an object"),
+        ("run", "{", "the identity of the run"),
+        ("run", "", "name it with --env"),
+        ("turn", "left", "its replay is in"),
+    ],
+)
+def test_a_damaged_log_is_named(
+    field: str, value: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recorded(tmp_path, "sokoban")
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    for row in rows:
+        if field == "run":
+            row["provenance"] = {"run": value} if value else {}
+        else:
+            row["turns"][0]["action"] = value if row["turns"][0]["action"] != value else "right"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["audit", str(log), "--replay", "2", "--out", str(tmp_path / "x.jsonl")]) in (2, 3)
+    assert message in capsys.readouterr().err
