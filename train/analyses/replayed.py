@@ -242,8 +242,8 @@ def _confidence(groups: Sequence[Group]) -> Iterator[float]:
                 if tokens is None or not tokens.logprobs.any():
                     yield math.nan
                     continue
-                part = slice(tokens.turn_offsets[t], tokens.turn_offsets[t + 1])
-                sampled = tokens.logprobs[part][tokens.mask[part]]
+                positions = slice(tokens.turn_offsets[t], tokens.turn_offsets[t + 1])
+                sampled = tokens.logprobs[positions][tokens.mask[positions]]
                 yield float(sampled.mean(dtype=np.float64)) if len(sampled) else math.nan
 
 
@@ -253,17 +253,17 @@ def replayed_text(found: Replay) -> str:
     order = sorted(found.signals, key=lambda name: -np.nan_to_num(found.signals[name].rank.mean, nan=-2.0))
     for name in order:
         a = found.signals[name]
-        verdict = ("better" if a.rank.mean > 0.0 else "worse") if a.differs else "not separable"
+        verdict = "better" if a.rank.mean > 0.0 else "worse"
         rows.append(
             [
                 name,
                 decimals(a.rank.mean, 2),
-                _interval(a.rank),
+                _interval(a.rank, -1.0),
                 decimals(a.kendall.mean, 2),
                 decimals(a.auroc.mean, 2),
-                _interval(a.auroc),
+                _interval(a.auroc, 0.0),
                 percent(a.false_credit.mean, 0),
-                verdict,
+                verdict if a.differs else "not separable",
             ]
         )
     return "\n\n".join([_measured(found), text_table(rows), _reading(found)])
@@ -307,6 +307,7 @@ def _reading(found: Replay) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _interval(x: ClusteredMean) -> str:
+def _interval(x: ClusteredMean, smallest: float) -> str:
+    """The interval, without what a correlation or an area cannot be."""
     low, high = x.interval
-    return f"[{decimals(low, 2)}, {decimals(high, 2)}]"
+    return f"[{decimals(max(low, smallest), 2)}, {decimals(min(high, 1.0), 2)}]" if not math.isnan(low) else "–"

@@ -60,8 +60,8 @@ def annotate_log(
         batches = [groups[start : start + batch] for start in range(finished, len(groups), batch)]
         what = f"annotate with {annotator.provenance.annotator}"
         if executor is None or not batches:
-            parts = (annotate(part, annotator, overwrite=overwrite) for part in batches)
-            yield from progress(parts, what, len(batches))
+            annotated = (annotate(chunk, annotator, overwrite=overwrite) for chunk in batches)
+            yield from progress(annotated, what, len(batches))
             return
         with closing(run_in_order(executor(), list(map(_lines, batches)))) as results:
             yield from progress((read_groups(io.StringIO(text)) for text in results), what, len(batches))

@@ -15,6 +15,7 @@ from creditflow.train.settings.overrides import apply_overrides, with_variables
 __all__ = [
     "add_env_arguments",
     "add_env_settings",
+    "add_seed",
     "add_workers",
     "env_arguments",
     "non_negative",
@@ -45,6 +46,11 @@ def add_env_settings(parser: argparse.ArgumentParser) -> None:
         help=f"end every episode after N turns, invalid ones included (default: the environment's own limit; {DEFAULT_LIMIT} for one that names none)",
     )  # fmt: skip
     parser.add_argument("--panel", metavar="NAME:SPLIT", help="embedded tasks to use; `creditflow envs` lists them")
+
+
+def add_seed(parser: argparse.ArgumentParser, draws: str) -> None:
+    """Define ``--seed``."""
+    parser.add_argument("--seed", type=seed, default=0, help=f"random seed of {draws} (default 0)")
 
 
 def add_workers(parser: argparse.ArgumentParser, work: str) -> None:

@@ -88,11 +88,15 @@ def add_input(parser: argparse.ArgumentParser, name: str, **settings: Any) -> No
 
 
 def add_output(parser: argparse.ArgumentParser, flag: str, output: Output = Output(), **settings: Any) -> None:
-    """Define an option that names an output; the first one also defines ``--force``."""
+    """Define an option that names an output; the first one also defines ``--force``, and one that grows ``--resume``."""
     action = parser.add_argument(flag, type=_output_path, **settings)
     before = parser.get_default("output_names") or ()
     if not before:
         parser.add_argument("--force", action="store_true", help="replace an existing output (never an input)")
+    if output.grows:
+        parser.add_argument(
+            "--resume", action="store_true", help=f"continue an interrupted {flag} from its partial output"
+        )
     parser.set_defaults(output_names=(*before, (action.dest, flag, output)))
 
 

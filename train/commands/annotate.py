@@ -48,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch", type=positive, default=16, metavar="N", help="number of groups per batch (default 16)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace annotations of the same names")
-    parser.add_argument("--resume", action="store_true", help="continue an interrupted command from its partial output")
     parser.add_argument("--list", action="store_true", help="list the annotators")
     parser.add_argument("--json", action="store_true", help="with --list: print the list as JSON")
     add_output(

@@ -44,8 +44,7 @@ from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.workers import AnnotatorSpec
 from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.arguments.model_options import add_model_options, model_options
-from creditflow.train.arguments.options import add_env_arguments, add_workers, env_arguments, positive
-from creditflow.train.arguments.options import seed as seed_argument
+from creditflow.train.arguments.options import add_env_arguments, add_seed, add_workers, env_arguments, positive
 from creditflow.train.arguments.outputs import Output, add_input, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.rollout.workers.processes import ProcessExecutor
@@ -85,10 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_env_arguments(parser)
     parser.set_defaults(env="")
-    parser.add_argument("--seed", type=seed_argument, default=0, help="with --replay: random seed (default 0)")
+    add_seed(parser, "the continuations")
     add_workers(parser, "replay")
     add_model_options(parser, "sampling temperature of the continuations")
-    parser.add_argument("--resume", action="store_true", help="continue an interrupted replay from its partial output")
     add_output(
         parser, "--out", Output(grows=True), default="-", metavar="FILE",
         help="file to write: the report, - (default) is standard output; with --replay the log with the replayed values",
@@ -104,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         _replay(args)
         args.input, report = args.out, "-"
         groups = read_log(args)
-    found = replayed(groups) if is_replayed(groups) else None
+    comparison = replayed(groups) if is_replayed(groups) else None
     measured = audit(groups)
     if args.validation and args.input == "-":
         raise ConfigError("--validation needs the log as a file, not on standard input")
@@ -124,13 +122,13 @@ def run(args: argparse.Namespace) -> int:
             "evidence": evidence,
         }
         data: dict[str, Any] = asdict(measured) | {"warnings": warnings(measured), "recommendation": advice}
-        if found is not None:
-            data["replay"] = asdict(found)
+        if comparison is not None:
+            data["replay"] = asdict(comparison)
         if leaked is not None:
             data["validation"] = leaked._asdict()
         text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
-        sections = [replayed_text(found)] if found is not None else []
+        sections = [replayed_text(comparison)] if comparison is not None else []
         sections += [recommendation_text(scheme, options, reason, cautioned), audit_text(measured)]
         sections += [evidence_text()] if scheme == "grouptd" else []
         text = "\n\n".join([f"{leaked}."] * (leaked is not None) + sections)
@@ -144,16 +142,16 @@ def _require_no_replay(args: argparse.Namespace) -> None:
     Raises:
         ConfigError: one of them was given.
     """
-    given = {
+    options = {
         "--agent": args.agent,
         "--env": args.env,
         "--env-set": args.env_set,
         "--panel": args.panel,
         "--max-turns": args.max_turns,
     }
-    given |= {"--seed": args.seed, "--workers": args.workers, "--resume": args.resume}
-    given |= {f"--{name.replace('_', '-')}": True for name in model_options(args).given()}
-    for name, value in given.items():
+    options |= {"--seed": args.seed, "--workers": args.workers, "--resume": args.resume}
+    options |= {f"--{name.replace('_', '-')}": True for name in model_options(args).given()}
+    for name, value in options.items():
         if value:
             raise ConfigError(f"{name} has no effect without --replay K; leave it out, or replay the log")
 

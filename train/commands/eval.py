@@ -41,7 +41,7 @@ from creditflow.envs.registration import bare_env, env_id
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.arguments.model_options import add_model_options, model_options
-from creditflow.train.arguments.options import non_negative, positive, seed
+from creditflow.train.arguments.options import add_seed, non_negative, positive
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help=f"number of sampled episodes per task (default {SAMPLES})",
     )
-    parser.add_argument("--seed", type=seed, default=0, help="random seed of the sampled episodes (default 0)")
+    add_seed(parser, "the sampled episodes")
     parser.add_argument(
         "--device", default="auto", help="device that runs the model: auto, cpu, cuda, … (default auto)"
     )
@@ -149,7 +149,6 @@ def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
         help="trajectory log to write, one group per task: the greedy episode, then the sampled ones (.jsonl, .jsonl.gz); with "
         "--exact, one line of values per task",
     )
-    parser.add_argument("--resume", action="store_true", help="continue an interrupted --out from its partial output")
 
 
 def run(args: argparse.Namespace) -> int:

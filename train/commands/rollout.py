@@ -30,7 +30,7 @@ from creditflow.envs.registration import bare_env, env_id, maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, named_reward
 from creditflow.train.arguments.model_options import add_model_options, model_options
-from creditflow.train.arguments.options import add_env_arguments, add_workers, env_arguments, positive, seed
+from creditflow.train.arguments.options import add_env_arguments, add_seed, add_workers, env_arguments, positive
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.progress import progress
@@ -74,9 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="transcript reward to record in every trajectory (repeatable; search only): "
         + ", ".join(REWARDS),
     )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=seed, default=0, help="random seed of the agent and of sampled tasks (default 0)"
-    )
+    add_seed(parser, "the agent and of sampled tasks")
     add_workers(parser, "play")
     parser.add_argument(
         "--ray",
@@ -84,7 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="address of a running Ray cluster to play on (auto, HOST:PORT); needs the extra [ray]",
     )
     add_model_options(parser, "sampling temperature; 0 takes the most likely token")
-    parser.add_argument("--resume", action="store_true", help="continue an interrupted command from its partial output")
     add_output(
         parser, "--out", Output(grows=True), required=True, metavar="FILE",
         help="trajectory log to write, .jsonl or .jsonl.gz; - is standard output; pictures of observations go to FILE.pictures",
