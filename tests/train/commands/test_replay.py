@@ -19,7 +19,8 @@ from creditflow.train.cli import main
 from creditflow.train.statistics import t_quantile
 from creditflow.wrappers.trajectory import Group, read_groups
 
-NOISE, K, STEPS = 0.5, 16, {"sokoban": 12, "webshop": 4}
+NOISE, K, STEPS = 0.5, 16, {"sokoban": 12, "webshop": 3}
+TASKS = {"sokoban": "2", "webshop": "6"}
 PANELS = {"sokoban": "small-v1:train", "webshop": "standard-v1:train"}
 
 
@@ -36,7 +37,7 @@ def recorded(folder: Path, env: str, *more: str) -> Path:
         "--max-turns",
         str(STEPS[env]),
     ]
-    assert main([*command, "--limit", "2", "--group-size", "4", "--out", str(path), *more]) == 0
+    assert main([*command, "--limit", TASKS[env], "--group-size", "4", "--out", str(path), *more]) == 0
     return path
 
 
@@ -100,7 +101,7 @@ def test_the_replayed_advantage_agrees_with_the_exact_one_within_its_interval(
         estimate += [turn.values["fork.q"] - turn.values["fork.value"] for turn in group.turns]
         error += [turn.values["fork.error"] for turn in group.turns]
     gap, half = np.array(estimate) - np.concatenate(truth), t_quantile(K - 1.0) * np.array(error)
-    assert len(gap) > 25
+    assert len(gap) > 50
     assert np.abs(np.concatenate(truth)).max() > 0.1
     assert (
         np.mean(np.abs(gap) <= half + 3.0 / K * (half == 0.0)) >= 0.9
