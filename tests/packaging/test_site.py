@@ -17,6 +17,7 @@ from creditflow.assets.site.build import pages, stage
 from creditflow.assets.site.check.links import check_links, external_links
 from creditflow.assets.site.make import evidence, integrations
 from creditflow.assets.site.make import recipes as make_recipes
+from creditflow.assets.site.make.paper_index import pages as paper_pages
 from creditflow.assets.site.make.paper_index import papers, places
 from creditflow.assets.site.make.recipes import PUBLISHED, estimated_hours, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
@@ -218,6 +219,15 @@ def test_every_part_of_a_paper_is_here_as_published_or_says_why_it_differs() -> 
         assert len(where) > 5, part
         for recipe in re.findall(r"\w+\.yaml", where):
             assert (ROOT / "train" / "configs" / recipe).exists(), f"{part}: there is no {recipe}"
+
+
+def test_one_table_has_all_that_differs_from_the_papers_with_its_reason() -> None:
+    page = paper_pages()["paper_index"][1]
+    *_, last = page.split("## What differs, and why")
+    parts = [part for paper in papers() for part in paper.get("parts", ())]
+    assert {here for _, here, _ in parts} == {"as published", "differs"}
+    assert last.count("\n| ") == 2 + sum(here == "differs" for _, here, _ in parts)
+    assert all(why.strip() for _, _, why in parts)
 
 
 def test_every_scheme_with_a_paper_is_in_the_paper_index() -> None:

@@ -17,7 +17,7 @@ HEAD = """# Paper index
 
 This page shows where each paper's equations are implemented. Equation numbers are the paper's. "–" means that the formula is unnumbered or that we could not
 read the paper. In the second case the page of the scheme gives what it was checked against. Five papers have a second table with their other parts: data, tools,
-prompts, recipes and figures. If our version differs, the table gives the reason.
+prompts, recipes and figures. The last table of the page has all parts that differ here or cannot be had, with the reason.
 """
 
 
@@ -37,8 +37,8 @@ def places() -> Iterator[tuple[str, str, str]]:
 
 
 def pages() -> dict[str, tuple[str, str]]:
-    """One page with a table per paper."""
-    blocks = [HEAD]
+    """One page with tables for every paper, and one of all that differs."""
+    blocks, different = [HEAD], [["paper", "part", "why it differs"]]
     for paper in papers():
         rows = [["equation", "what", "where"]]
         for equation, quantity, where in paper["rows"]:
@@ -49,7 +49,8 @@ def pages() -> dict[str, tuple[str, str]]:
         about = f"{link}. [Schemes](/schemes/index.md): {', '.join(named)}." if named else f"{link}."
         blocks.append(f"## {paper['title']}\n\n{about}\n\n{table(rows)}")
         if parts := paper.get("parts"):
-            cells = [["part of the paper", "here", "where, or why it differs"]]
-            cells += [list(map(prose, part)) for part in parts]
-            blocks.append(table(cells))
+            published = [[prose(part), prose(where)] for part, here, where in parts if here == "as published"]
+            blocks.append(table([["part of the paper, as published", "where"], *published]))
+            different += [[paper["title"], prose(part), prose(why)] for part, here, why in parts if here == "differs"]
+    blocks.append(f"## What differs, and why\n\n{table(different)}")
     return {"paper_index": ("", "\n\n".join(blocks))}
