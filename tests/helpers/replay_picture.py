@@ -18,7 +18,8 @@ INK, SOFT, BLUE = "#1f2328", "#8c959f", "#0969da"
 
 def picture(signals: dict[str, Any], title: str) -> str:
     """A row per signal: Spearman's correlation as a dot, its 95 % interval over tasks as a line."""
-    ranks = {name: ClusteredMean(**signal["rank"]) for name, signal in signals.items()}
+    defined = {name: signal["rank"] for name, signal in signals.items() if None not in signal["rank"].values()}
+    ranks = {name: ClusteredMean(**rank) for name, rank in defined.items()}
     order = sorted(ranks, key=lambda name: -ranks[name].mean)
     height = TOP + ROW * len(order) + 30
 
