@@ -124,7 +124,7 @@ def _refuse_without_effect(args: argparse.Namespace) -> None:
     """Raise ConfigError for an option that the others leave without effect."""
     writes = {"--tokenizer": args.tokenizer, "--out": args.out != "-"}
     if args.explain:
-        others = {
+        options = {
             "a log": args.input,
             "--why": args.why,
             "--json": args.json,
@@ -134,10 +134,10 @@ def _refuse_without_effect(args: argparse.Namespace) -> None:
         }
         where = "--explain, which describes a scheme"
     elif args.why:
-        others, where = writes, "--why, which prints one advantage"
+        options, where = writes, "--why, which prints one advantage"
     else:
-        others, where = {"--json": args.json}, "lines of trajectories, which are JSON anyway; it is an option of --why"
-    for name, given in others.items():
+        options, where = {"--json": args.json}, "lines of trajectories, which are JSON anyway; it is an option of --why"
+    for name, given in options.items():
         if given:
             raise ConfigError(f"{name} has no effect on {where}; leave it out")
 

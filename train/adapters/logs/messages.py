@@ -339,21 +339,21 @@ class _Content:
             return
         if not isinstance(part, Mapping):
             raise RowError("a part of a message is neither a text nor an object", short_repr(part))
-        kind, part = _kind(part)
+        kind, fields = _kind(part)
         if kind.startswith(("thinking", "reasoning", "redacted_thinking", "thought")):
-            self.thoughts.append(_texts(part, ("thinking", "reasoning", "text", "content", "summary", kind)))
+            self.thoughts.append(_texts(fields, ("thinking", "reasoning", "text", "content", "summary", kind)))
         elif kind.endswith(("tool_use", "tool_call", "function_call", "function")):
-            self.calls.append(_call(part))
+            self.calls.append(_call(fields))
         elif kind.endswith(("tool_result", "tool_response", "function_response", "call_output")):
-            value = next((part[key] for key in ("content", "output", "result", "response") if key in part), None)
-            call_id = part.get("tool_use_id", part.get("call_id", part.get("tool_call_id", "")))
+            value = next((fields[key] for key in ("content", "output", "result", "response") if key in fields), None)
+            call_id = fields.get("tool_use_id", fields.get("call_id", fields.get("tool_call_id", "")))
             self.results.append(Result(_plain(value, self.images), call_id if isinstance(call_id, str) else ""))
-        elif kind.endswith("text") or isinstance(part.get("text") or part.get("refusal"), str):
-            self.texts.append(str(part.get("text") or part.get("refusal") or ""))
+        elif kind.endswith("text") or isinstance(fields.get("text") or fields.get("refusal"), str):
+            self.texts.append(str(fields.get("text") or fields.get("refusal") or ""))
         elif _MEDIA.search(kind):  # by URL or as data: named, never kept
-            self.texts.append(_named(part, self.images))
+            self.texts.append(_named(fields, self.images))
         else:
-            raise RowError("a part of a message has an unknown type", short_repr(part))
+            raise RowError("a part of a message has an unknown type", short_repr(fields))
 
     def add_item(self, message: Mapping[str, Any]) -> None:
         """Add what fields beside the content say: reasoning, calls, and the items of the Responses API."""

@@ -254,8 +254,8 @@ def _end(row: Row, settings: ImportSettings, tally: Tally, *, failed: bool, cut:
         return "token_limit"
     if name.endswith("timeout") or name.startswith("timeout"):
         return "env_limit"
-    if known := ENDS.get(name, ""):
-        return known
+    if end := ENDS.get(name, ""):
+        return end
     if failed or name.endswith("error"):
         return "env_error"
     tally.note(
