@@ -137,8 +137,8 @@ def _refuse_without_effect(args: argparse.Namespace) -> None:
         options, where = writes, "--why, which prints one advantage"
     else:
         options, where = {"--json": args.json}, "lines of trajectories, which are JSON anyway; it is an option of --why"
-    for name, given in options.items():
-        if given:
+    for name, value in options.items():
+        if value:
             raise ConfigError(f"{name} has no effect on {where}; leave it out")
 
 
