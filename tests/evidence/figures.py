@@ -44,6 +44,7 @@ def settings() -> Iterable[Panel]:
         "grouptd",
         "blend",
         "graphgpo",
+        "rewardflow",
         "g2po",
         CONTROL,
         "gigpo",
