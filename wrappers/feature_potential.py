@@ -106,11 +106,11 @@ class ObservationFeatures:
             return
         cells = _grid(value)
         if cells is not None:
-            found = _of_grid(cells)
+            feature, weight = _of_grid(cells)
         elif isinstance(value, str):
             words = _WORD.findall(value.casefold())
             vector = _EMBEDDER.embed([" ".join("□" if word in self.statement else word for word in words)])
-            found = vector.feature, vector.weight
+            feature, weight = vector.feature, vector.weight
         else:
             array = np.asarray(value)
             if array.dtype.kind in "OSU" and isinstance(value, np.ndarray):
@@ -120,8 +120,7 @@ class ObservationFeatures:
                 raise ConfigError(
                     f"features are those of texts, numbers, arrays, mappings and sequences; got {short_repr(value, 60)}"
                 )
-            found = _of_numbers(array)
-        feature, weight = found
+            feature, weight = _of_numbers(array)
         yield (feature ^ np.uint64(crc32(place.encode())) if place else feature), weight
 
 

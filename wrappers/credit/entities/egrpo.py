@@ -129,9 +129,9 @@ class EGRPO(EntityScheme):
     def _count(self, turns: tuple[Turn, ...], reader: EntityReader) -> int:
         """Count the entities that a trajectory mentions."""
         everywhere = self.scope == "trajectory"
-        shown = reader.shown(turns) if self.reads_observations else [()] * len(turns)
+        observed = reader.shown(turns) if self.reads_observations else [()] * len(turns)
         named = set[int]()
-        for turn, seen in zip(turns, shown, strict=True):
+        for turn, seen in zip(turns, observed, strict=True):
             text = "\n".join((turn.thought, turn.response or turn.action)) if everywhere else reader.thought(turn)
             mentioned = reader.found(text)
             if everywhere:

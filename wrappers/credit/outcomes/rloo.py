@@ -47,8 +47,8 @@ class RLOO(ReleasedOutcomeScheme):
         n_turns, started = len(group.arrays.parsed), int(np.count_nonzero(np.diff(group.episode_index.offsets)))
         samples = {"trajectories": len(group), "turns": n_turns, "first_turns": started}[self.stats_over]
         if samples > 1 and outcome.any():
-            others = samples / (samples - 1)  # N/(N−1) (x − mean) = x − mean of the others
-            outcome, turn_part = others * outcome, others * turn_part
+            ratio = samples / (samples - 1)  # N/(N−1) (x − mean) = x − mean of the others
+            outcome, turn_part = ratio * outcome, ratio * turn_part
         return Credit.of(
             group,
             outcome=outcome,

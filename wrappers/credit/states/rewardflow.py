@@ -149,7 +149,7 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
             rewards = after - before
             names = graph.keys
         # the released code compares all turns of a state, and lets the pruned ones differ
-        kept = np.ones(len(pruned), np.bool_) if self.propagation == "first_seen_rewards" else ~pruned
+        edges = np.ones(len(pruned), np.bool_) if self.propagation == "first_seen_rewards" else ~pruned
         outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
         penalties = self.penalties(group)
         compared = normalize(
@@ -158,11 +158,11 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
             len(states.keys),
             scale=self.step_scale,
             std_eps=self.std_eps,
-            sample=kept,
+            sample=edges,
             magnitude=np.abs(after) + np.abs(before) + penalties,
             quantity="change of potential",
         )
-        compared = np.where(kept, compared, 0.0)
+        compared = np.where(edges, compared, 0.0)
         return Credit.of(
             group,
             outcome=self.trajectory_weight * outcome,
