@@ -27,9 +27,7 @@ class TurnLOO(Scheme):
     """
 
     name = "turn_loo"
-    source = (
-        "per-turn leave-one-out of hectopascal/agent-credit-bench @ 02afaf3, with its repair at a turn without others"
-    )
+    source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5, applied to the return to go of each turn"
     credit_needs = "unequal outcomes"
     verification = "values worked out by hand, and the expected gradient of chains by enumeration"
     limitations = (
