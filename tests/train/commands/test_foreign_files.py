@@ -14,6 +14,7 @@ LIMIT = ["--panel", "small-v1:valid", "--limit", "1", "--group-size"]
 # ("": the name itself) where it looks for what it wrote before
 FILES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("annotate", "--out"): (["annotate", "--with", "oracle", "--env", "sokoban", "LOG", "--resume"], ["", ".partial"]),
+    ("audit", "--out"): (["audit", "--replay", "2", "LOG", "--resume"], ["", ".partial"]),
     ("data label", "--cache"): (["data", "label", "SEARCH", "--judge", "http://127.0.0.1:9#m", "--out", "labels.jsonl"], [""]),
     ("rollout", "--out"): (["rollout", "--agent", "expert", *LIMIT, "2", "--resume"], ["", ".partial"]),
 }  # fmt: skip

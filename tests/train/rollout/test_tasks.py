@@ -34,7 +34,7 @@ def test_a_recipe_that_follows_its_comment_is_still_evaluated_on_its_panels(name
     settings = load_settings(FOLDER / f"{name}.yaml")
     options = {option: value for option, value in settings.env.options.items() if option != "panel"} | source
     env = EnvConfig(name=settings.env.name, options=options)
-    for spec in (settings.evaluation.panel, settings.evaluation.final_panel):
+    for spec in filter(None, (settings.evaluation.panel, settings.evaluation.final_panel)):
         evaluated = on_panel(env, spec).options
         evaluated.pop("data_path", None)  # a folder that every panel accepts, if it is there
         tasks = task_ids(env.name, evaluated)
