@@ -50,6 +50,8 @@ from creditflow.train.policy.update import update_policy
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import UpdateConfig, load_settings
 
+QUICKSTART = Path(__file__).resolve().parents[2] / "train/configs/quickstart.yaml"
+
 GROUP, RESPONSE = 16, 100  # rows of a group, tokens of its longest response
 READ, WRITTEN = 36, 4  # tokens of a turn: the observation of a small board, and a short completion
 
@@ -178,7 +180,7 @@ def main() -> int:
     parser.add_argument("--episodes", type=int, default=32, help="episodes of an update (default 32)")
     parser.add_argument("--turns", type=int, default=10, help="turns of an episode (default 10)")
     parser.add_argument("--repeats", type=int, default=3, help="measured repetitions (default 3)")
-    parser.add_argument("--config", default="train/configs/quickstart.yaml", help="settings of the short run")
+    parser.add_argument("--config", default=str(QUICKSTART), help="settings of the short run")
     parser.add_argument("--peer", choices=["trl"], help="the speed beside another trainer, which must be installed")
     parser.add_argument("--rows", nargs="+", choices=list(WORKS), default=list(WORKS), help="rows of --peer")
     parser.add_argument(
