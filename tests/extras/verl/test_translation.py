@@ -17,12 +17,20 @@ from creditflow.train.settings.schema import load_settings
 
 pytestmark = pytest.mark.verl
 FOLDER = Path(__file__).parents[3] / "train" / "configs"
-RECIPES = sorted(path for path in FOLDER.glob("*.yaml") if not path.stem.endswith("success_model"))
+# of RL: neither success models nor SFT alone
+RECIPES = sorted(
+    path
+    for path in FOLDER.glob("*.yaml")
+    if not path.stem.endswith("success_model") and not path.stem.startswith("sft_")
+)
+TOKENS = "update.loss.aggregation=token_mean"  # of the averages of papers that verl has not
+SMALL = ["sft.episodes=0", TOKENS, "update.minibatches=1", "update.minibatch_size=64"]
 # settings with which verl can do what it refuses of a recipe as published
 RUNNABLE = {
     "arpo_wikisearch": ["rollout.branching.max_trajectories=0"],
     "dapo_wikisearch": ["rollout.dynamic_sampling=false", "credit.overlong.max_tokens=0"],
     "dr_grpo_wikisearch": ["update.minibatch_size=0", "update.minibatches=8"],
+    "egrpo_wikisearch": [TOKENS],
     "gigpo_alfworld_7b_lora": ["model.lora.rank=0"],
     "gspo_wikisearch": ["update.loss.ratio=token"],
     "pica_wikisearch": [
@@ -33,6 +41,9 @@ RUNNABLE = {
     "ppo_webshop": ["critic.kind=none", "credit={scheme: grpo}"],
     "r1_instruct_wikisearch": ["rollout.top_p=1.0", "update.minibatch_size=0", "update.minibatches=8"],
     "search_r1_grpo_wikisearch": ["rollout.top_p=1.0", "update.minibatch_size=0", "update.minibatches=8"],
+    "prm_alfworld": ["credit.annotators=[]", "credit.scheme=grpo"],
+    **{f"rewardflow_{env}": [TOKENS] for env in ("alfworld", "sokoban", "sokoban_vl", "webshop", "wikisearch")},
+    **{f"smollm2_{env}": SMALL for env in ("alfworld", "sokoban", "webshop", "wikisearch")},
     "ragen_sokoban": ["critic.kind=none", "credit={scheme: grpo}", "checkpoint.best=false"],
     "search_r1_ppo_wikisearch": ["rollout.top_p=1.0", "critic.kind=none", "credit={scheme: grpo}", "update.loss.kl_in=loss"],
     "steppo_alfworld": [
