@@ -30,7 +30,7 @@ demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) $(if $(SCHEMES),--schemes $(SCHEMES)) --out runs/demo --force
 
 test:
-	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" --time-left $(TESTS)
+	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" $(TESTS)
 
 check:
 	@venv=$$(.ci/venv fast dev) && .ci/check $$venv
@@ -40,7 +40,7 @@ bench:
 	$$venv/bin/python tests/benchmarks/run.py $(ARGS)
 
 docs:
-	@venv=$$(.ci/venv docs docs) && $$venv/bin/python -m creditflow.assets.site.build && .ci/spelling $$venv
+	@venv=$$(.ci/venv docs docs) && PYTHONPATH=assets/site $$venv/bin/python -m builder.build && .ci/spelling $$venv
 
 slow:
 	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/extras
@@ -50,7 +50,7 @@ fuzz:
 
 gpu:
 	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \
-	PYTHONPATH=src:build/wheels $$python tests/gpu/run.py $(ARGS)
+	PYTHONPATH=src $$python tests/gpu/run.py $(ARGS)
 
 release:
 	@rm -rf dist && venv=$$(.ci/venv fast dev) && .ci/wheel $$venv dist && work=$$(mktemp -d) && python3 -m venv $$work/venv && \

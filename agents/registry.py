@@ -11,13 +11,10 @@ from creditflow.agents.base import Agent
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.pretrained import ModelOptions
 from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
-from creditflow.agents.language_model.search_baselines import SearchBaseline
-from creditflow.agents.language_model.search_o1 import SearchO1Agent
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.plugins.code import Code
-from creditflow.envs.plugins.registry import Registry
+from creditflow.envs.plugins import Code, Registry
 
 __all__ = ["PROMPTED", "REGISTRY", "check_agent", "check_options", "load_agent", "make_agent"]
 
@@ -47,10 +44,6 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
 PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
     "react": ReactAgent,
     "reflexion": ReflexionAgent,
-    "direct": lambda model: SearchBaseline(model, "direct"),
-    "cot": lambda model: SearchBaseline(model, "cot"),
-    "rag": lambda model: SearchBaseline(model, "rag"),
-    "search-o1": SearchO1Agent,
 }
 
 
@@ -122,7 +115,7 @@ def make_agent(spec: str, *, device: str = "auto", options: ModelOptions | None 
     Args:
         spec: name of the agent.
         device: device of a model in this process.
-        options: of a command, for a language model.
+        options: options of a language model, as commands pass them.
 
     Raises:
         ConfigError: an unknown name (never a download), a malformed argument, or options of a language model for an agent that
@@ -149,13 +142,13 @@ def make_agent(spec: str, *, device: str = "auto", options: ModelOptions | None 
 def check_options(spec: str, options: ModelOptions | None) -> None:
     """Raise ConfigError unless the agent of a spec takes these options of a command."""
     name = spec.partition(":")[0]
-    given = list(options.given()) if options else []
+    chosen = list(options.given()) if options else []
     if _plugin(spec) is not None or name not in (*MODELS, *PROMPTED):
-        wrong, why = given, "is for language models (hf:PATH, vllm:PATH, openai:URL#MODEL)"
+        wrong, why = chosen, "is for language models (hf:PATH, vllm:PATH, openai:URL#MODEL)"
     else:
-        own = ("prompt", "dialect", "history", "window") if name in PROMPTED else ()
+        prefixed = ("prompt", "dialect", "history", "window") if name in PROMPTED else ()
         wrong, why = (
-            [option for option in given if option in own],
+            [option for option in chosen if option in prefixed],
             "is for models without a prefix, which brings its own",
         )
     if wrong:

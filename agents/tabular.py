@@ -136,6 +136,11 @@ class TabularAgent:
     def _row(self, view: View, key: str) -> list[float]:
         """Add the row of a new state; returns its cumulative probabilities."""
         actions = self._actions[key] = view.info["admissible_actions"]
+        if not actions:
+            raise ConfigError(
+                f"a table needs the actions of every state, and the environment lists none in state {short_repr(key, 80)}: "
+                "have reset and step return them as info['admissible_actions'], or choose another agent than tabular"
+            )
         logits = np.zeros(len(actions))
         if self.optimal_prob:
             best = np.isin(actions, view.oracle.optimal_actions(view.snapshot))

@@ -65,7 +65,7 @@ def _check_info(info: Mapping[str, Any], types: dict[str, type], where: str) -> 
 
 
 def check_agent_env(env: gym.Env[Any, Any], *, seed: int = 0, steps: int = 60) -> None:
-    """Assert the contract of ``creditflow`` environments on one instance.
+    """Check that an environment follows the contract of ``creditflow`` environments.
 
     Args:
         env: an environment, wrapped or not, whose ``unwrapped`` is an ``AgentEnv``.

@@ -114,6 +114,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         self.elapsed_steps = 0
         self.num_starts = 0  # resets and restored snapshots so far, from which wrappers notice a restored state
         self._task: Task | None = None
+        self._last_action: ParsedT | None = None  # as parsed
         self._over = True
 
     # -- defined by subclasses -------------------------------------------------------------------------------------
@@ -169,6 +170,15 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     def parse_text(self, text: str) -> ParsedT | None:
         """Return the parsed action of a text; None if it cannot be parsed. Texts with equal results are the same action."""
         return self._parse(text)[0]
+
+    @property
+    def action_spelling(self) -> str:
+        """The spelling of the last action that all texts share that this environment takes for it; "" if it has none."""
+        return "" if self._last_action is None else self._spell(self._last_action)
+
+    def _spell(self, action: ParsedT) -> str:
+        """The text of a parsed action, equal for equal actions (here of texts alone)."""
+        return action if isinstance(action, str) else ""
 
     @property
     def observation_memory(self) -> str:
@@ -232,7 +242,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         Raises:
             UnknownTaskError: the task source does not have this id.
             ConfigError: an unknown option, or a value of the wrong type.
-            DataError: a malformed payload, or one of another task than the id's.
+            DataError: a malformed payload, or the payload of a task other than the id's.
         """
         task_id, payload = read_reset_options(options)
         super().reset(seed=seed)
@@ -251,7 +261,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         return self._observe(), self._info(True, True, False, "")
 
     def step(self, action: ActT) -> tuple[ObsT, float, bool, bool, dict[str, Any]]:
-        """Execute one action. A rejected action changes nothing but the step count; ``info`` has the reason.
+        """Execute one action. A rejected action changes nothing but the step count; ``info`` gives the reason.
 
         Raises:
             EpisodeError: before ``reset`` or after the end of the episode.
@@ -260,6 +270,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             raise EpisodeError("no episode is running: call reset() before step()")
         self.elapsed_steps += 1
         parsed, reason = self._judge(action)
+        self._last_action = parsed
         admissible = parsed is not None and not reason
         if parsed is not None and admissible:
             reward, terminated, effective, cut = self._apply(parsed)
@@ -276,7 +287,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         )
 
     def refused(self, action: ActT) -> tuple[ObsT, dict[str, Any]] | None:
-        """Return observation and info that tell why an action would be rejected, without a step; None if it would be executed.
+        """Return the observation and info with the reason for which an action would be rejected, without a step; None if it would be executed.
 
         Raises:
             EpisodeError: no episode is running.
@@ -301,7 +312,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     def _begin(self, task: Task, elapsed: int) -> None:
         """Start ``task``; for a restored snapshot ``elapsed`` is its step count."""
         self._start(task)
-        self._task, self.elapsed_steps = task, elapsed
+        self._task, self.elapsed_steps, self._last_action = task, elapsed, None
         self.num_starts += 1
         self._over = self._progress()[0] or elapsed >= self.max_steps
 

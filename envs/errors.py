@@ -46,8 +46,8 @@ MAX_MESSAGE: Final = 4_000  # characters; inputs that a message quotes may have 
 class CreditflowError(Exception):
     """Base of every error that creditflow raises on purpose.
 
-    The middle of a message of more than ``MAX_MESSAGE`` characters is removed: the file and line are at its start, the
-    cause often at its end.
+    A message of more than ``MAX_MESSAGE`` characters loses its middle: the file and line are at its start, and the
+    cause is often at its end.
     """
 
     def __init__(self, *args: object) -> None:
@@ -113,7 +113,7 @@ class MissingExtraError(CreditflowError, ModuleNotFoundError):
 
 
 def install_command(extra: str, lines: Sequence[str] | None = None, root: Path | None = None) -> str:
-    r"""Return the shell command that installs an extra where this package is: no index has it.
+    r"""Return the shell command that installs an extra for this copy of the package, which is on no index.
 
     Args:
         extra: its name; "" for the package itself.
@@ -177,7 +177,7 @@ def short_repr(value: object, limit: int = 60) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text of a log, a file name or an id for a terminal: control characters, which a terminal obeys, are written as escapes.
+    r"""Make the text of a log, a file name or an id safe for a terminal: control characters become escapes.
 
     >>> printable("go\x1b[2J north")
     'go\\x1b[2J north'

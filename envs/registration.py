@@ -18,8 +18,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.foreign.failures import note_failure
-from creditflow.envs.plugins.code import Code
-from creditflow.envs.plugins.registry import Registry
+from creditflow.envs.plugins import Code, Registry
 
 if TYPE_CHECKING:
     from creditflow.envs.core import AgentEnv
@@ -221,7 +220,9 @@ def _made(gym_id: str, arguments: Mapping[str, Any]) -> gym.Env[Any, Any]:
 
 def default_arguments(name: str) -> dict[str, Any]:
     """The arguments of an environment that have a default, with it."""
-    return {key: one.default for key, one in _parameters(env_id(name)).items() if one.default is not Parameter.empty}
+    return {
+        key: value.default for key, value in _parameters(env_id(name)).items() if value.default is not Parameter.empty
+    }
 
 
 def _parameters(gym_id: str) -> Mapping[str, Parameter]:

@@ -10,17 +10,15 @@ import gzip
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr, unknown_name_error
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
 
 __all__ = [
@@ -35,7 +33,6 @@ __all__ = [
     "parse_panel",
     "parse_panel_spec",
     "sample_index",
-    "write_panel",
 ]
 
 PANEL_FORMAT = 1
@@ -206,21 +203,6 @@ def _row(row: Any, where: str) -> PanelRow:
             expected = "a string" if kind is str else "an object"
             raise DataError(f"{where}: {field} must be {expected}, got {short_repr(values.get(field))}")
     return PanelRow(*(values[field] for field in kinds))
-
-
-def write_panel(path: str | Path, rows: Iterable[PanelRow], *, spaces: bool = False) -> None:
-    """Write a panel, one row per line.
-
-    Args:
-        path: path of the file, compressed if it ends in ``.gz``.
-        rows: rows in published order.
-        spaces: write spaces after commas and colons, as in the published bytes of some panels.
-    """
-    comma, colon = (", ", ": ") if spaces else (",", ":")
-    fields = ("task_id", "split", "locator", "strata")
-    lines = (json.dumps({name: getattr(row, name) for name in fields}, separators=(comma, colon)) for row in rows)
-    with atomic_writer(path) as out:
-        out.write(f'{{"format_version"{colon}{PANEL_FORMAT}{comma}"rows"{colon}[\n' + ",\n".join(lines) + "\n]}\n")
 
 
 def parse_panel_spec(env: str, spec: str) -> tuple[PanelRow, ...]:

@@ -12,21 +12,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--require MARK``: where a component was installed on purpose, a test of it that is skipped is a failure. ``--time-left``."""
+    """``--require MARK``: where a component was installed on purpose, a test of it that is skipped is a failure."""
     parser.addoption(
         "--require", action="append", default=[], metavar="MARK", help="a test with this mark that is skipped fails"
     )
-    parser.addoption(
-        "--time-left", action="store_true", help="say every 20 s how many tests are done, and how long is left"
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """``--time-left``, in the process that starts the workers."""
-    if config.getoption("--time-left") and not hasattr(config, "workerinput"):
-        from helpers.time_left import TimeLeft
-
-        config.pluginmanager.register(TimeLeft(config))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@
     python tests/embedded.py question-slices ../shared/data/search                            # slices-v1
     python tests/embedded.py webshop ../shared/data/webshop                                   # small-v1
     python tests/embedded.py webshop-panels ../shared/data/webshop                            # small-synthetic-v1, small-human-v1
-    python tests/embedded.py webshop-texts ../shared/data/webshop/human_goal_texts.json.gz    # full-human-v1
 
 Another copy of the same data gives the same file. All but the first take seconds.
 """
@@ -14,23 +13,28 @@ Another copy of the same data gives the same file. All but the first take second
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.alfworld.panel import manifest_rows
-from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.reading.json_text import read_json
+from helpers.panels.alfworld import manifest_rows
+from helpers.panels.manifests import (
+    build_manifest,
+    list_levels,
+    list_questions,
+    slice_rows,
+    write_ids,
+    write_manifest,
+    write_slices,
+)
+from helpers.panels.webshop import released_rows
+from helpers.panels.writing import write_panel
+
 from creditflow.envs.sokoban.levels.boxoban import MANIFEST as BOXOBAN
-from creditflow.envs.sokoban.levels.boxoban import list_levels, write_ids
-from creditflow.envs.tasks import write_panel
-from creditflow.envs.webshop.catalogue.check import FORMAT, FULL, build_manifest, instruction_text_hash, write_manifest
 from creditflow.envs.webshop.catalogue.stock import find_files
-from creditflow.envs.webshop.panel import released_rows
 from creditflow.envs.webshop.tasks import RELEASED
-from creditflow.envs.wikisearch.data_check import DATA_SETS, MANIFEST, list_questions, write_slices
-from creditflow.envs.wikisearch.slices import SLICES, slice_rows
+from creditflow.envs.wikisearch.data_check import DATA_SETS, MANIFEST
+from creditflow.envs.wikisearch.slices import SLICES
 
 ASSETS: Final = Path(__file__).resolve().parents[1] / "assets"
 HASHES_PER_LINE: Final = 12
@@ -68,18 +72,9 @@ def webshop_panels(folder: Path, assets: Path) -> None:
         write_panel(assets / f"panels/webshop/{name}.json.gz", list(released_rows(folder, name)))
 
 
-def webshop_texts(texts: Path, assets: Path) -> None:
-    """Hashes of the human instructions."""
-    hashes = sorted(map(instruction_text_hash, read_json(texts)))
-    starts = range(0, len(hashes), HASHES_PER_LINE)
-    lines = [json.dumps("".join(hashes[start : start + HASHES_PER_LINE])) for start in starts]
-    with atomic_writer(assets / f"manifests/webshop/{FULL}.json") as stream:
-        stream.write(f'{{"format_version": {FORMAT}, "texts": [\n' + ",\n".join(lines) + "\n]}\n")
-
-
 WRITERS: Final[dict[str, Callable[[Path, Path], None]]] = {
     writer.__name__.replace("_", "-"): writer
-    for writer in (alfworld, boxoban, questions, question_slices, webshop, webshop_panels, webshop_texts)
+    for writer in (alfworld, boxoban, questions, question_slices, webshop, webshop_panels)
 }
 
 

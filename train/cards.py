@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.tidy import Estimate
 from creditflow.train.text_table import terminal_width, text_table
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.annotations.values import WRITERS
@@ -19,7 +19,6 @@ from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.keys import StateScheme
 
 __all__ = [
-    "SECOND_HAND",
     "Card",
     "PropertyFound",
     "card_text",
@@ -33,7 +32,6 @@ __all__ = [
 FIGURES = (
     "schemes/figures.json"  # python tests/evidence/settings/tables.py --figures tests/evidence/settings/results.jsonl
 )
-SECOND_HAND = "second-hand: the formula is from an abstract, from notes or from other projects, and cannot be checked against its source"
 HEAD = ["scheme", "source", "needs", "points"]
 PAGE = """# Credit schemes
 
@@ -41,9 +39,7 @@ One row per scheme. `creditflow schemes NAME` prints a scheme's card: its formul
 the properties that `check_credit` finds (with counterexamples), and when it fails. This page is what `creditflow schemes --markdown` prints.
 
 **Points** are mean success during training compared with `grpo`, with a 95% confidence interval, in the [96 settings](../../tests/evidence/settings/README.md)
-of one policy for many tasks. The exact advantage gains 11.0 [9.9, 12.2]. `mt_ppo` had a linear critic. "–" means not measured there: most of these schemes need a model or a search task.
-
-**†** {second_hand}
+of one policy for many tasks. The exact advantage gains 11.0. `mt_ppo` had a linear critic. "–" means not measured there: most of these schemes need a model or a search task.
 
 """
 
@@ -154,7 +150,7 @@ REFUTED: Mapping[str, str] = {
 
 def _derived(scheme: credit.Scheme, report: CheckReport) -> list[str]:
     """Limitations that follow from needs and properties."""
-    sentences = [f"It is {SECOND_HAND}."] if scheme.second_hand else []
+    sentences = []
     if scheme.needs or scheme.requires_tokens:
         names = _alternatives(list(dict.fromkeys([*scheme.needs, *scheme.requires_tokens])))
         sentences.append(f"A log that lacks the annotation {names} cannot be scored.")
@@ -192,20 +188,14 @@ def overview(names: Sequence[str] = ()) -> list[list[str]]:
         kind = lookup(name)
         reads_states = issubclass(kind, StateScheme)
         needs = [*kind.requires, *kind.task_fields] or ["state keys" if reads_states else "outcomes"]
-        rows.append(
-            [name, f"{kind.source} †" if kind.second_hand else kind.source, ", ".join(needs), result_text(name)]
-        )
+        rows.append([name, kind.source, ", ".join(needs), result_text(name)])
     return rows
 
 
 def markdown_page() -> str:
     """The page ``wrappers/credit/SCHEMES.md``."""
     head, *rows = [f"| {' | '.join(row)} |" for row in overview()]
-    return (
-        PAGE.format(second_hand=f"{SECOND_HAND[0].upper()}{SECOND_HAND[1:]}.")
-        + "\n".join([head, f"|{' --- |' * len(HEAD)}", *rows])
-        + "\n"
-    )
+    return PAGE + "\n".join([head, f"|{' --- |' * len(HEAD)}", *rows]) + "\n"
 
 
 def needs_lines(card: Card) -> list[str]:

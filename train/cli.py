@@ -15,10 +15,7 @@ from importlib import import_module
 from types import ModuleType
 
 from creditflow.envs.errors import unknown_name_error
-from creditflow.train.arguments.completion import SHELLS, completion_script
-from creditflow.train.arguments.parser import CommandParser
-from creditflow.train.arguments.plugins import add_load
-from creditflow.train.arguments.programs import reported, run_module
+from creditflow.train.arguments.programs import CommandParser, add_load, reported, run_module
 
 __all__ = ["COMMANDS", "EXIT_CODES", "command_module", "command_parser", "main"]
 
@@ -30,36 +27,33 @@ EXIT_CODES = {
     130: "interrupted",
 }
 
-# name -> line in `creditflow --help`; creditflow.train.commands.<name> (about.<name> for those in ABOUT) is imported when called
+# name -> line in `creditflow --help`; creditflow.train.commands.<name> is imported when called
 COMMANDS = {
     "demo": "show which turn of a failed episode each scheme blames",
-    "score": "score your own log: choose a scheme, write an advantage per turn and a page",
-    "envs": "list environments, their panels and sizes",
+    "score": "score your own log: choose a scheme, write an advantage per turn and an HTML page",
+    "envs": "list environments, their task lists (panels) and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
     "annotate": "add annotations (values from models, LLM judges, oracles, continuations) to a trajectory log",
     "schemes": "list the credit schemes, or show one's card: needs, properties, result, limitations",
     "credit": "compute the credit of a trajectory log with a scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
-    "eval": "evaluate a language model on a panel: success with confidence intervals",
+    "eval": "evaluate a language model: success with confidence intervals",
     "bench": "compare credit schemes and write tables and report.html",
-    "audit": "report which schemes a trajectory log supports",
-    "check-batch": "check the arrays of one training step of any trainer: does the credit reach the loss?",
+    "audit": "report which credit schemes suit a trajectory log, and whether their credit is right",
+    "check-batch": "check the arrays of a training step, from any trainer: does the credit reach the loss?",
     "view": "write a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal",
     "serve": "serve an environment or a search index over HTTP",
     "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
-    "doctor": "print what is installed, what is missing, and how to get it",
-    "model": "make a model folder from another format (GGUF), or from a checkpoint of a training run",
-    "data": "check, import, export, build and label data",
+    "doctor": "show what is installed, what is missing and how to install it",
+    "model": "create a model folder from a GGUF file or from a checkpoint of a training run",
+    "data": "check, import, build and label data",
 }
-
-ABOUT = ("envs", "schemes", "doctor")  # in the folder about/
 
 
 def command_module(name: str) -> ModuleType:
     """The module of a command, imported now."""
-    module = f"about.{name}" if name in ABOUT else name.replace("-", "_")
-    return import_module(f"creditflow.train.commands.{module}")
+    return import_module(f"creditflow.train.commands.{name.replace('-', '_')}")
 
 
 def command_parser(name: str) -> CommandParser:
@@ -100,11 +94,6 @@ def _run(arguments: Sequence[str], of_command: Sequence[str]) -> int:
         epilog=_epilog(),
     )
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
-    parser.add_argument(
-        "--completion",
-        choices=SHELLS,
-        help="print a shell's completion script; eval it in the shell's start-up file",
-    )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands listed below")
     top = parser.parse_args(arguments)
@@ -112,10 +101,6 @@ def _run(arguments: Sequence[str], of_command: Sequence[str]) -> int:
         from creditflow import __version__
 
         print(__version__)
-        return 0
-    if top.completion:
-        parsers = {name: command_parser(name) for name in COMMANDS}
-        print(completion_script(top.completion, parsers), end="")
         return 0
     if top.command is None:
         parser.print_help()

@@ -28,10 +28,8 @@ from creditflow.envs.tasks import Task
 from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, needs_texts, panel_tasks, training_tasks
-from creditflow.train.run.estimate.hours import Panels, hours_table
-from creditflow.train.run.estimate.memory import GB, memory_of, memory_table
-from creditflow.train.run.estimate.prompts import measured_prompts, rough_tokens
-from creditflow.train.run.estimate.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
+from creditflow.train.run.estimate.hours import hours_text, measured_prompts, rough_tokens
+from creditflow.train.run.estimate.memory import FAMILIES, KNOWN, ModelSizes, known_sizes, memory_text
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit, Scheme
@@ -53,7 +51,7 @@ def describe(settings: TrainConfig) -> None:
     evaluation = settings.evaluation
     smoke_credit(settings, scheme, tasks[0])
     group_env_factory(settings.evaluation_env, 1)()
-    model, needs = needs_of(settings, tasks)
+    model, *needs = needs_of(settings, tasks)
     print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
     for spec in filter(None, (evaluation.panel, evaluation.final_panel)):
         print(f"# {len(panel_tasks(settings.evaluation_env, spec))} tasks in {spec}", file=sys.stderr)
@@ -63,13 +61,16 @@ def describe(settings: TrainConfig) -> None:
         f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
         file=sys.stderr,
     )
-    print("\n".join(f"# {line}" for line in (*engine, *needs.splitlines())), file=sys.stderr)
+    print("\n".join(f"# {line}" for line in (*engine, *needs)), file=sys.stderr)
 
 
-def needs_of(settings: TrainConfig, tasks: list[Task]) -> tuple[str, str]:
-    """A line about the model, and what a run of creditflow's own trainer needs: memory and hours on one GPU.
+def needs_of(settings: TrainConfig, tasks: list[Task], gpus: int = 1) -> list[str]:
+    """A line about the model, one about the memory and one about the GPU hours of a run.
 
-    On a CPU it is the memory alone, as the speeds of CPUs differ too much.
+    Args:
+        settings: settings of the run.
+        tasks: its tasks, of which the expert plays a few.
+        gpus: GPUs that share weights and work, as verl's do.
 
     Raises:
         CreditflowError: the model cannot be opened, or does not fit the settings.
@@ -77,26 +78,23 @@ def needs_of(settings: TrainConfig, tasks: list[Task]) -> tuple[str, str]:
     model, sizes, count = _model(settings, tasks)
     if sizes is None:
         models = f"one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
-        return model, f"neither GPU memory nor hours are estimated: that needs {models}"
+        return [model, f"neither memory nor hours are estimated: that needs {models}"]
+    try:
+        prompts = measured_prompts(settings, tasks, count)
+    except CreditflowError as error:  # an environment without an oracle has no expert; the run itself needs none
+        missing = f"GPU hours: no estimate, for which the environment's expert plays a few episodes: {error}"
+        return [model, memory_text(sizes, settings, gpus=gpus), missing]
+    # a policy's own prompts are not much longer than those that the expert is shown
+    memory = memory_text(sizes, settings, gpus=gpus, longest=int(1.25 * prompts.longest))
+    if settings.device == "cpu":
+        return [model, memory, "hours are estimated for GPUs only"]
     evaluation = settings.evaluation
     valid, final = (
         len(panel_tasks(settings.evaluation_env, spec)) if spec else 0
         for spec in (evaluation.panel, evaluation.final_panel)
     )
-    panels = Panels(min(valid, evaluation.limit) if evaluation.limit else valid, final)
-    longest = 0
-    if not settings.prompting.max_context:
-        try:
-            # a policy's own prompts are not much longer than those that the expert is shown
-            longest = int(1.25 * measured_prompts(settings, tasks, count).longest)
-        except CreditflowError:  # an environment without an oracle: as long as the model's longest sequence
-            longest = 0
-    if settings.device == "cpu":
-        peak = memory_of(sizes, settings, longest=longest).peak
-        needs = f"memory at the peak: {peak / GB:.2g} GB, without Python's own; hours are estimated for GPUs only"
-        return model, needs
-    memory = memory_table(sizes, settings, longest=longest)
-    return model, f"{memory}\n\n{hours_table(sizes, settings, tasks, panels, count)}"
+    panels = (min(valid, evaluation.limit or valid), final)
+    return [model, memory, hours_text(sizes, settings, prompts, panels, gpus)]
 
 
 def _engine(settings: TrainConfig) -> list[str]:

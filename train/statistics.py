@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.sums import sum_in_order
 
 __all__ = [
@@ -34,12 +35,12 @@ __all__ = [
     "detectable_difference",
     "holm",
     "jackknife",
-    "kendall",
     "mean_errors",
     "normal_interval",
     "pearson",
     "permutation_p",
     "rate_interval",
+    "scipy_module",
     "spearman",
     "stratified_mean",
     "t_quantile",
@@ -61,13 +62,25 @@ class Interval(NamedTuple):
     high: float
 
 
+def scipy_module(name: str) -> Any:
+    """A module of scipy, such as "special".
+
+    Raises:
+        MissingExtraError: scipy is not installed.
+    """
+    try:
+        return import_module(f"scipy.{name}")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("scipy", "bench") from error
+
+
 def t_quantile(freedom: float, probability: float = 0.975) -> float:
     """The quantile of Student's t distribution: t with P(T ≤ t) = ``probability``; NaN for unknown degrees of freedom.
 
     >>> round(t_quantile(5), 3), round(t_quantile(1e6), 2)
     (2.571, 1.96)
     """
-    from scipy.special import stdtrit
+    stdtrit = scipy_module("special").stdtrit
 
     return float(stdtrit(freedom, probability))
 
@@ -96,7 +109,7 @@ def rate_interval(successes: float, trials: float) -> Interval:
     """
     if not trials > 0:
         raise ConfigError(f"an interval needs at least one trial, got {trials}")
-    from scipy.special import betaincinv
+    betaincinv = scipy_module("special").betaincinv
 
     low = betaincinv(successes, trials - successes + 1, ALPHA / 2) if successes > 0 else 0.0
     high = betaincinv(successes + 1, trials - successes, 1 - ALPHA / 2) if successes < trials else 1.0
@@ -126,15 +139,8 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
     return pearson(_ranks(x), _ranks(y))
 
 
-def kendall(x: ArrayLike, y: ArrayLike) -> float:
-    """Kendall's τ-b of two (N,); NaN where ``pearson`` is."""
-    from scipy.stats import kendalltau
-
-    return float(kendalltau(x, y).statistic) if len(np.asarray(x)) > 1 else math.nan
-
-
 def _ranks(x: ArrayLike) -> Any:
-    from scipy.stats import rankdata
+    rankdata = scipy_module("stats").rankdata
 
     return rankdata(x)
 
@@ -183,7 +189,7 @@ class ClusteredMean:
     def p_value(self) -> float:
         """Two-sided p-value of the hypothesis that the mean is 0; NaN for a single result."""
         if self.standard_error > 0.0:
-            from scipy.special import stdtr
+            stdtr = scipy_module("special").stdtr
 
             return float(2.0 * stdtr(self.degrees_of_freedom, -abs(self.mean / self.standard_error)))
         return self.standard_error if math.isnan(self.standard_error) else float(self.mean == 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import textwrap
@@ -10,10 +11,20 @@ from typing import Final
 
 from creditflow.envs.errors import printable
 
-__all__ = ["counted", "terminal_width", "text_table"]
+__all__ = ["counted", "decimals", "percent", "terminal_width", "text_table"]
 
 GAP: Final = "  "  # between columns
 NARROWEST: Final = 16  # characters that a column keeps
+
+
+def percent(x: float, digits: int = 1) -> str:
+    """A fraction as a table cell; "–" for nan."""
+    return "–" if math.isnan(x) else f"{100.0 * x:.{digits}f}%"
+
+
+def decimals(x: float, digits: int = 3) -> str:
+    """A number as a table cell; "–" for nan."""
+    return "–" if math.isnan(x) else f"{x:.{digits}f}"
 
 
 def terminal_width() -> int:

@@ -38,7 +38,7 @@ from creditflow.train.policy.sft import demonstrations, describe_demonstrations,
 from creditflow.train.policy.update import update_policy
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
-from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
 from creditflow.train.rollout.tasks import panel_tasks, training_tasks
 from creditflow.train.run import assemble
 from creditflow.train.run.folder import (
@@ -62,11 +62,10 @@ from creditflow.train.run.iteration_log import (
     stopwatch,
 )
 from creditflow.train.run.metrics_log import open_logger, profiled
-from creditflow.train.run.rollouts import Rollouts
 from creditflow.train.run.stop_request import StopRequest
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.credit.branches import share_prefixes
+from creditflow.wrappers.credit.registry import assigned
 
 __all__ = ["Trainer"]
 
@@ -97,6 +96,7 @@ class Trainer:
         self.model, self.tokenizer = assemble.make_policy(settings, tokenizer, self.tasks)
         self.ends = generation_ends(self.model)
         self.backend = assemble.make_backend(self.model, settings, tokenizer=self.tokenizer)
+        self.rollout_engine = assemble.make_rollout_engine(settings, self.scheme)
         self.eval_engine = assemble.make_eval_engine(settings)
         self.progress = Progress("sft", 0)
         self.optimizer = make_optimizer(self.model, settings.sft.optimizer)
@@ -108,8 +108,6 @@ class Trainer:
             self._load(checkpoint)
         else:
             self.tokenizer = init_run_folder(self.folder, settings, self.tokenizer)
-        self.rollouts = Rollouts(settings, self.scheme, self.model, self.tokenizer, self.tasks, self.backend)
-        self._resumed = checkpoint
         self._stop = StopRequest(lambda text: self.logger.print(text))
         self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream)
 
@@ -131,7 +129,6 @@ class Trainer:
             )
             raise
         finally:
-            self.rollouts.close()
             self.logger.close()
 
     def _train(self) -> dict[str, Any]:
@@ -147,7 +144,6 @@ class Trainer:
             every, total = self.settings.evaluation.every, self.settings.update.iterations
             if self.progress.done == 0:
                 results["after_sft"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", 0)
-            self.rollouts.begin(self.progress.done, self._resumed)
             self._stop_if_asked()
             for iteration in range(self.progress.done, total):
                 with profiled(self.folder, iteration + 1, self.settings.log.profile):
@@ -233,7 +229,23 @@ class Trainer:
 
     def sample(self, iteration: int) -> SampledGroups:
         """The groups of an iteration; a subclass may look at them."""
-        return self.rollouts.take(iteration)
+        rollout = self.settings.rollout
+        agent = assemble.make_policy_agent(
+            self.settings, self.backend, self.tokenizer,
+            temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k,
+            entropies=rollout.branching.entropy_tokens if rollout.branching.max_trajectories else 0,
+        )  # fmt: skip
+        sampled = sample_groups(
+            self.rollout_engine, agent, self.tasks, rollout, seed=self.settings.seed, iteration=iteration
+        )
+        self.backend.sleep()
+        return sampled
+
+    def _push_weights(self, done: int) -> dict[str, float]:
+        """Give the sampler the weights after ``done`` iterations; returns the metrics of it."""
+        with sampling_memory_errors(self.settings.generation):  # an engine that slept needs its memory again
+            self.backend.sync(Progress("rl", done).folder)
+        return self.backend.sync_numbers
 
     def _train_iteration(self, iteration: int) -> None:
         """Rollout → annotate → log-probabilities → credit → rows → minibatch updates → weight push → log."""
@@ -260,14 +272,12 @@ class Trainer:
             graph = graph_sums(groups)
         with timed("credit"):
             groups, overlong = subtract_overlong(groups, self.settings.credit.overlong)
-            credits_ = self.scheme.assign_batch(groups)
-            if (combine := self.settings.rollout.branching.shared_prefix_advantage) != "own":
-                credits_ = [share_prefixes(group, one, combine) for group, one in zip(groups, credits_, strict=True)]
+            credits_ = assigned(self.scheme, groups, self.settings.rollout.branching.shared_prefix_advantage)
         with timed("update"), memory_errors(update.batch_tokens):
             rows = make_rows(groups, credits_, row_layout=update.row_layout)
             logprobs = select_loss_tokens(logprobs, all_rows, rows)
             losses = self._update(rows, logprobs, credits_, iteration)
-            losses |= overlong | self.rollouts.numbers | self.rollouts.update(iteration + 1)
+            losses |= overlong | self._push_weights(iteration + 1)
         sums = (
             rollout_sums(groups, credits_, report, sampled.discarded)
             | entity_sums(groups)
@@ -317,7 +327,6 @@ class Trainer:
             return None
         config = self.settings.evaluation
         start = time.perf_counter()
-        self.rollouts.prepare_evaluation()
         tasks = panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else config.final_limit)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
@@ -347,7 +356,6 @@ class Trainer:
 
     def _add_files(self, checkpoint: Path) -> None:
         """Write into a checkpoint what belongs to it beside weights and moments."""
-        self.rollouts.save(checkpoint)
         if self.settings.checkpoint.hf:
             export_model(checkpoint / "model", self._save_policy)
 

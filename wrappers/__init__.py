@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from creditflow.wrappers.group_env import GroupEnv
     from creditflow.wrappers.hindsight import relabel
     from creditflow.wrappers.invalid_actions import InvalidActions
-    from creditflow.wrappers.moves import MoveGroup, by_moves
     from creditflow.wrappers.potentials import Potentials, PotentialStore
     from creditflow.wrappers.recorder import Recorder
     from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, read_jsonl, write_jsonl
@@ -33,7 +32,6 @@ __all__ = [
     "Group",
     "GroupEnv",
     "InvalidActions",
-    "MoveGroup",
     "PotentialStore",
     "Potentials",
     "Recorder",
@@ -43,7 +41,6 @@ __all__ = [
     "Trajectory",
     "Turn",
     "VectorDenseReward",
-    "by_moves",
     "content_key",
     "read_groups",
     "read_jsonl",
@@ -62,7 +59,6 @@ MODULES: Final = {
     "Group": "wrappers.trajectory",
     "GroupEnv": "wrappers.group_env",
     "InvalidActions": "wrappers.invalid_actions",
-    "MoveGroup": "wrappers.moves",
     "PotentialStore": "wrappers.potentials",
     "Potentials": "wrappers.potentials",
     "Recorder": "wrappers.recorder",
@@ -72,7 +68,6 @@ MODULES: Final = {
     "Trajectory": "wrappers.trajectory",
     "Turn": "wrappers.trajectory",
     "VectorDenseReward": "wrappers.vector_dense_reward",
-    "by_moves": "wrappers.moves",
     "content_key": "envs.foreign.keys",
     "read_groups": "wrappers.trajectory",
     "read_jsonl": "wrappers.trajectory",

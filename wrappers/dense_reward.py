@@ -24,9 +24,7 @@ from hashlib import blake2b
 from typing import Any, Final, Literal
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr
@@ -43,16 +41,21 @@ from creditflow.wrappers.potentials import (
     distance_discount,
     refusal,
 )
-from creditflow.wrappers.recorder import recorded_turn, stop_reason
+from creditflow.wrappers.recorder import action_key, recorded_turn, stop_reason
 from creditflow.wrappers.records.stop_reasons import StopReason
-from creditflow.wrappers.records.trajectory import Trajectory, Turn
+from creditflow.wrappers.shaped_episode import ShapedEpisode
 
 __all__ = [
     "CONTROLS", "DenseReward", "check_gamma", "make_store", "require_unshaped", "shaping_wrapper", "task_of", "warn_of_cut",
 ]  # fmt: skip
 
 CONTROLS: Final = ("oracle", "random", "shuffled", "zero")
-REWARDS_ALONE: Final = ("features", "gigpo", "gagpo", "hgpo", "zero", "random")  # potentials that read no success
+WITHOUT_SUCCESS: Final = (
+    "features",
+    "zero",
+    "random",
+    *(name for name, kind in POTENTIALS.items() if kind.from_rewards),
+)
 Terminal = Literal["zero", "paper"]
 Truncation = Literal["end", "bootstrap"]
 
@@ -126,7 +129,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Args:
         env: any Gymnasium environment, possibly wrapped (a ``Recorder`` may stand inside or outside, or nowhere).
-        scheme: source of the potential. Learned from the last episodes of each task: "grouptd", "gigpo", "gagpo", "rtmc",
+        scheme: source of the potential. Learned from the last episodes of each task: "grouptd", "gigpo",
             "hgpo" (values of the policy that plays), "rewardflow", "graphgpo" (distance to success). Learned from all tasks, for
             those that are seen once: "features" (``FeatureStore``). From the task and the history: "gdcr", "egrpo", and "pica" with ``model``. For comparison: "oracle" (γ^distance of the
             environment's exact oracle, anchored at the start), and the controls "zero", "random", "shuffled" (a
@@ -134,8 +137,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gamma: γ, the *trainer's* discount; any other breaks the invariance, so there is no default.
         store: a store shared by the environments of a run, each of which adds its episodes; or one fixed version
             (``Potentials``, ``FeaturePotentials``), which learns nothing; default a new store.
-        beta: β, scale of the shaping. Φ is that of an episode that pays 1 for a success; where a success pays R, β = R ("gigpo",
-            "gagpo" and "hgpo" use the rewards themselves: β = 1).
+        beta: β, scale of the shaping. Φ is that of an episode that pays 1 for a success; where a success pays R, β = R ("gigpo"
+            and "hgpo" use the rewards themselves: β = 1).
         terminal: "zero": Φ of terminal states is zero (policy-invariant); "paper": it is not, and Φ is the published one.
         truncation: how the trainer treats the turn limit: "end" (the return ends there: Φ is zero) or "bootstrap" (it
             bootstraps from its value of the last state: Φ is kept).
@@ -144,7 +147,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         key: key that identifies a state: the environment's "state" key or the "text" key.
         publish_every: number of finished episodes after which a new version is published, at the next ``reset``.
         state_key, success, task: for an environment that is not creditflow's, see ``ForeignEnv``. By default all its episodes
-            share what is learned. "features", "gigpo", "gagpo" and "hgpo" read rewards, so they need no ``success``.
+            share what is learned. "features", "gigpo" and "hgpo" read rewards, so they need no ``success``.
         model: success model of "pica", see ``history_potential``.
         **parameters: of the scheme and of its store (``window``, ``max_tasks``, …), if no store is given. The
             discount of a learned potential is ``gamma`` unless it is named; with γ = 1, distances are discounted by 0.97.
@@ -185,7 +188,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self, scheme=scheme, gamma=gamma, beta=beta, terminal=terminal, truncation=truncation, unknown=unknown,
             key=key, publish_every=publish_every, state_key=state_key, success=success, task=task, **parameters,
         )  # fmt: skip
-        if success is None and scheme in REWARDS_ALONE and not isinstance(env.unwrapped, AgentEnv):
+        if success is None and scheme in WITHOUT_SUCCESS and not isinstance(env.unwrapped, AgentEnv):
             success = "none"
         env = recordable(env, "DenseReward", state_key, success, task)
         gym.Wrapper.__init__(self, env)
@@ -203,8 +206,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             store = Potentials()
         elif store is None:
             store = make_store(scheme, gamma=gamma, terminal=terminal, key=key, **parameters)
-        self.store = store
-        self._learner = None if isinstance(store, Potentials | FeaturePotentials) else store
+        self.store: Store | Version = store
         if isinstance(store, PotentialStore):
             store.warn_if_unseen()
         self._features: ObservationFeatures | None = None
@@ -213,7 +215,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise ConfigError("features are read from observations: key would have no effect")
             self._features = ObservationFeatures(store.size)
         self.gamma, self.beta = float(gamma), float(beta)
-        self._terminal, self._truncation, self._unknown, self._key = terminal, truncation, unknown, f"{key}_key"
+        self._terminal, self._truncation, self._unknown, self._by_text = terminal, truncation, unknown, key == "text"
         self._publish_every = publish_every
         self._pending = {"thought": "", "response": ""}
         self._version: Version = Potentials()
@@ -222,9 +224,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._warned = False  # of an episode that was cut outside
         self._resumable = False  # there is a snapshot of the episode, from which it can go on
         self._info: dict[str, Any] = {}
-        self._keys: list[str] = []  # of the states of the episode, as many as the potential looks back
-        self._rows: list[NDArray[np.float64]] = []  # features of the observations of the episode
-        self._turns: list[Turn] | None = None  # None: the episode did not begin with reset, so it is not learned from
+        self._episode = ShapedEpisode("", [])
+        self._learning = False  # from this episode; not if it did not begin with reset
 
     @property
     def potentials(self) -> Version:
@@ -233,7 +234,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def freeze(self) -> Version:
         """Learn nothing more; return the version that every further episode uses."""
-        return self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.freeze()
+        return self.store.freeze()
 
     def record_response(self, *, thought: str = "", response: str = "") -> None:
         """Record thought and response for the next ``step``; called by ``Recorder.record_response``."""
@@ -250,11 +251,11 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if self._truncation == "end" and self._terminal == "zero" and not self._warned:
                 self._warned = True
                 warn_of_cut("DenseReward")
-        if self._learner is not None and self._learner.pending >= self._publish_every:
-            self._learner.publish()
+        if self.store.pending >= self._publish_every:
+            self.store.publish()
         obs, info = self.env.reset(seed=seed, options=options)
         self._begin(obs, info)
-        self._turns = None if self._learner is None or self._learner.frozen else []
+        self._learning = not self.store.frozen
         return obs, self._shaped_info(info, float(info.get("raw_reward", 0.0)), 0.0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -280,8 +281,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._history is not None:
             self._history.step(Move(action, obs, info, **self._pending, last=terminated or truncated))
         self._pending = {"thought": "", "response": ""}
-        self._record(action, raw, info, terminated, truncated)
         self._enter(obs, info)
+        self._record(action, raw, info, terminated, truncated)
         self._potential = self._after(info, terminated, truncated)
         shaping = self.beta * (self.gamma * self._potential - before)
         return obs, float(reward) + shaping, terminated, truncated, self._shaped_info(info, raw, shaping)
@@ -324,13 +325,13 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._history.set_state(history)
         if self._features is not None:
             self._features.statement = statement
-        self._potential, self._turns, self._resumable = potential, None, True
+        self._potential, self._learning, self._resumable = potential, False, True
         return obs, self._shaped_info(info, 0.0, 0.0)
 
     def _begin(self, obs: Any, info: dict[str, Any]) -> None:
         """Choose the version of an episode and value its first state."""
-        self._version = self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.snapshot()
-        self._potential, self._info, self._keys, self._rows = 0.0, info, [], []
+        self._version = self.store.snapshot()
+        self._potential, self._info, self._episode = 0.0, info, ShapedEpisode(task_of(info), [])
         self._enter(obs, info)
         if self._history is not None:
             self._history.begin(self._base.task.content, str(info["task_id"]))
@@ -342,31 +343,26 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _enter(self, obs: Any, info: dict[str, Any]) -> None:
         """Remember what the potential reads of a state."""
+        episode = self._episode
+        episode.keys.append((str(info["state_key"]), str(info["text_key"])))
         if self._features is not None:
-            self._rows.append(self._features.row(obs) if self._rows else self._features.begin(obs))
-        elif isinstance(self._version, Potentials):
-            self._keys = [*self._keys, str(info[self._key])][-1 - self._version.depth :]
+            episode.rows.append(self._features.row(obs) if episode.rows else self._features.begin(obs))
 
     def _record(self, action: Any, raw: float, info: dict[str, Any], terminated: bool, truncated: bool) -> None:
         """Record a turn, and give a finished episode to the store."""
         before, self._info = self._info, info
-        if self._turns is None:
+        if not self._learning:
             return
-        self._turns.append(recorded_turn(before, self._base.action_to_text(action), raw, info))
+        key = action_key(self._base, action, info)
+        self._episode.turns.append(recorded_turn(before, self._base.action_to_text(action), raw, info, action_key=key))
         if terminated or truncated:
             self._learn(stop_reason(info, terminated))
 
     def _learn(self, reason: StopReason) -> None:
         """Give the episode to the store."""
-        turns, self._turns = self._turns, None
-        if not turns:
-            return
-        if isinstance(self._learner, FeatureStore):
-            self._learner.observe(self._rows[: len(turns)], [turn.reward for turn in turns])
-        elif self._learner is not None:
-            info, task = self._info, task_of(self._info)
-            outcome = (info["success"], info["score"], reason, info["state_key"], info["text_key"])
-            self._learner.observe(Trajectory(task, task, task, tuple(turns), *outcome))
+        if self._learning:
+            self._episode.finish(self.store, self._info["success"], self._info["score"], reason)
+        self._learning = False
 
     def _after(self, info: dict[str, Any], terminated: bool, truncated: bool) -> float:
         if terminated:
@@ -375,7 +371,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if self._history is not None or not info["success"]:
                 return self._of(info)
             version = self._version
-            return version.goal if isinstance(version, Potentials) and version.values.get(task_of(info)) else 0.0
+            return version.goal if isinstance(version, Potentials) and version.values.get(self._episode.task) else 0.0
         if truncated and self._terminal == "zero" and self._truncation == "end":
             return 0.0
         return self._of(info)
@@ -386,10 +382,9 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return self._history.value
         if self._exact is not None:
             value = self._exact.of(info)
-        elif isinstance(self._version, FeaturePotentials):
-            value = self._version.of(self._rows[-1])
         else:
-            value = self._version.of(task_of(info), *self._keys)
+            now = len(self._episode.keys) - 1
+            value = self._episode.potential(self._version, now, by_text=self._by_text)
         if value is not None:
             return value
         return self._potential if self._unknown == "carry" else 0.0

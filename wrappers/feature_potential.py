@@ -36,10 +36,9 @@ from creditflow.wrappers.canonical.embedding import HashingEmbedder
 from creditflow.wrappers.potentials import (
     Potentials,
     PotentialStore,
+    SavedPotential,
     StoreLock,
-    digest_of,
     read_document,
-    write_document,
 )
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -204,7 +203,7 @@ def _of_grid(cells: list[list[bytes]]) -> tuple[NDArray[np.uint64], Floats]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FeaturePotentials:
+class FeaturePotentials(SavedPotential):
     """One version of Φ over features.
 
     Attributes:
@@ -232,25 +231,12 @@ class FeaturePotentials:
         """Number of features."""
         return int(self.parameters["size"])
 
-    @property
-    def digest(self) -> str:
-        """blake2b-128 of weights and parameters, as hexadecimal digits."""
-        return digest_of(self._document())
-
-    def save(self, path: str | Path) -> None:
-        """Write this version as a JSON file.
-
-        Raises:
-            ConfigError: the file exists.
-        """
-        write_document(path, self._document())
-
     @classmethod
     def load(cls, path: str | Path) -> FeaturePotentials:
         """Read a version that ``save`` wrote.
 
         Raises:
-            DataError: it is no such file, or was changed.
+            DataError: the file is not one that ``save`` wrote, or it was modified.
         """
         document = read_document(path, FORMAT)
         try:
@@ -328,16 +314,6 @@ class FeatureStore:
         digest = blake2b(features.tobytes() + returns.tobytes(), digest_size=16).hexdigest()
         with self._lock:
             self._pending.append((digest, features, returns))
-
-    def observe_recorded(self, member: Trajectory) -> list[Floats]:
-        """Collect a recorded episode; returns its rows of features.
-
-        Raises:
-            DataError: the record has no observations.
-        """
-        rows = feature_rows(member, self.size)
-        self.observe(rows, [turn.reward for turn in member.turns])
-        return rows
 
     def publish(self) -> FeaturePotentials:
         """Fit the next version to all collected episodes; the order in which those of one version came has no effect."""

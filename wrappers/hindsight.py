@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name
 from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store, task_of
 from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, Store, Version, feature_rows, read_by
-from creditflow.wrappers.potentials import Potentials
+from creditflow.wrappers.potentials import PotentialStore
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
+from creditflow.wrappers.shaped_episode import ShapedEpisode
 
 __all__ = ["INFO_KEYS", "RolloutShaping", "relabel"]
 
@@ -76,33 +77,26 @@ def relabel(
         if scheme != "features":  # the window counts episodes of a task, and all of this batch are seen
             parameters.setdefault("window", max(10, len(trajectories)))
         store = make_store(scheme, gamma=gamma, **parameters)
-    ends = truncation == "end"
-    if isinstance(store, FeatureStore):
-        rows = [store.observe_recorded(member) for member in trajectories]
-        values = _fitted(rows, store.publish())
-    elif isinstance(store, FeaturePotentials):
-        values = _fitted([feature_rows(member, store.size) for member in trajectories], store)
-    else:
-        by_text = store.parameters.get("key") == "text" if isinstance(store, Potentials) else store.key == "text"
-        if not isinstance(store, Potentials):
-            for member in trajectories:
-                store.observe(member)
-            store.publish()
-        version = store if isinstance(store, Potentials) else store.snapshot()
-        values = [_looked_up(member, version, by_text) for member in trajectories]
-    return [_relabelled(member, row, gamma, beta, ends) for member, row in zip(trajectories, values, strict=True)]
+    episodes = [_recorded(member, store) for member in trajectories]
+    for member, episode in zip(trajectories, episodes, strict=True):
+        if isinstance(store, FeatureStore):
+            store.observe(episode.rows, [turn.reward for turn in member.turns])
+        elif isinstance(store, PotentialStore):
+            store.observe(member)
+    version, (_, by_text) = store.publish(), read_by(store, 0)
+    rewards = []
+    for member, episode in zip(trajectories, episodes, strict=True):
+        values = [episode.potential(version, t, by_text=by_text) for t in range(len(episode.keys))]
+        rewards.append(_relabelled(member, values, gamma, beta, truncation == "end"))
+    return rewards
 
 
-def _fitted(rows: Sequence[Sequence[Floats]], version: FeaturePotentials) -> list[list[float | None]]:
-    """Φ of every state of each episode, from its features; the last one was not observed."""
-    return [[*map(version.of, episode), None] for episode in rows]
-
-
-def _looked_up(member: Trajectory, version: Potentials, by_text: bool) -> list[float | None]:
-    """Φ of every state of an episode, the last included."""
-    keys = [turn.text_key if by_text else turn.state_key for turn in member.turns]
-    keys.append(member.final_text_key if by_text else member.final_state_key)
-    return [version.of(member.task_id, *keys[max(0, t - version.depth) : t + 1]) for t in range(len(keys))]
+def _recorded(member: Trajectory, store: Store | Version) -> ShapedEpisode:
+    """A recorded episode; its last state was not observed."""
+    keys = [(turn.state_key, turn.text_key) for turn in member.turns]
+    keys.append((member.final_state_key, member.final_text_key))
+    rows = feature_rows(member, store.size) if isinstance(store, FeatureStore | FeaturePotentials) else []
+    return ShapedEpisode(member.task_id, keys, rows)
 
 
 def _relabelled(member: Trajectory, values: Sequence[float | None], gamma: float, beta: float, ends: bool) -> Floats:
@@ -118,24 +112,16 @@ def _relabelled(member: Trajectory, values: Sequence[float | None], gamma: float
 
 
 @dataclass(slots=True)
-class _Open:
+class _Open(ShapedEpisode):
     """An episode that is being played.
 
     Attributes:
-        task_id: of its task.
-        keys: of its states so far: state key and text key.
-        rows: features of its observations, if the potential reads them.
-        turns: as far as they were seen.
         complete: whether it was seen from its beginning, so that it can be learned from.
         version: that shapes it; None until the first batch with it is shaped.
         potentials: Φ of its states, as far as they were computed.
         ended: whether Φ of its last state is 0.
     """
 
-    task_id: str
-    keys: list[tuple[str, str]]
-    rows: list[Floats] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
     complete: bool = True
     version: Version | None = None
     potentials: list[float] = field(default_factory=list)
@@ -173,7 +159,7 @@ class RolloutShaping:
         check_name("truncation", str(truncation), ["end", "bootstrap"])
         if store is not None and parameters:
             raise ConfigError(f"the store has its own parameters: {sorted(parameters)} would have no effect")
-        self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
+        self.store: Store | Version = make_store(scheme, gamma=gamma, **parameters) if store is None else store
         self.gamma, self.beta, self._ends = gamma, beta, truncation == "end"
         self._features, self._by_text = read_by(self.store, envs)
         self._open: list[_Open | None] = [None] * envs
@@ -266,16 +252,12 @@ class RolloutShaping:
         """
         if len({len(steps) for steps in self._steps}) > 1:
             raise ConfigError("a batch has equally many steps of every environment")
-        if isinstance(self.store, Potentials | FeaturePotentials):
-            version: Version = self.store
-        else:
-            version = self.store.publish()
+        version = self.store.publish()
         shaping = np.zeros((len(self._steps[0]), len(self._steps)))
         for number, steps in enumerate(self._steps):
             for row, (episode, turn) in enumerate(steps):
-                if episode.version is None:
-                    episode.version = version
-                self._extend(episode)
+                episode.version = episode.version or version
+                self._extend(episode, episode.version)
                 before, after = episode.potentials[turn : turn + 2]
                 if episode.ended and turn == len(episode.turns) - 1:
                     after = 0.0
@@ -289,26 +271,14 @@ class RolloutShaping:
         return str(info["state_key"]), str(info.get("text_key", ""))
 
     def _learn(self, episode: _Open, info: Mapping[str, Any], terminated: bool) -> None:
-        if isinstance(self.store, FeatureStore):
-            self.store.observe(episode.rows[:-1], [turn.reward for turn in episode.turns])
-        elif not isinstance(self.store, Potentials | FeaturePotentials):
-            success = bool(info["success"])
-            score, task = float(info.get("score", success)), episode.task_id
-            reason = stop_reason({"success": success}, terminated)
-            keys = episode.keys[-1]
-            self.store.observe(Trajectory(task, task, task, tuple(episode.turns), success, score, reason, *keys))
+        success = bool(info["success"])
+        score = float(info.get("score", success))
+        episode.finish(self.store, success, score, stop_reason({"success": success}, terminated))
 
-    def _extend(self, episode: _Open) -> None:
+    def _extend(self, episode: _Open, version: Version) -> None:
         """Compute Φ of the states of an episode that have none yet; an unknown state carries the last known value."""
-        version = episode.version
         for t in range(len(episode.potentials), len(episode.keys)):
-            if isinstance(version, FeaturePotentials):
-                value = version.of(episode.rows[t])
-            elif version is None:
-                value = None
-            else:
-                keys = [pair[self._by_text] for pair in episode.keys[max(0, t - version.depth) : t + 1]]
-                value = version.of(episode.task_id, *keys)
+            value = episode.potential(version, t, by_text=self._by_text)
             carried = episode.potentials[-1] if episode.potentials else 0.0
             episode.potentials.append(carried if value is None else value)
 

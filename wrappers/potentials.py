@@ -17,12 +17,13 @@ import json
 import math
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,15 +46,14 @@ __all__ = [
     "UNSEEN_EPISODES",
     "PotentialStore",
     "Potentials",
+    "SavedPotential",
     "StoreLock",
-    "digest_of",
     "discounted_parameters",
     "distance_discount",
     "read_document",
     "refusal",
     "refusal_reason",
     "require_effect",
-    "write_document",
 ]
 
 FORMAT: Final = "creditflow-potentials/1"
@@ -63,8 +63,43 @@ SEPARATOR: Final = "\x1f"  # between the keys of a history; no state key contain
 Floats = NDArray[np.float64]
 
 
+class SavedPotential(ABC):
+    """A version of Φ, which is a JSON document with a digest. It can stand in the place of a store, as one that learns nothing."""
+
+    __slots__ = ()
+    frozen: ClassVar[bool] = True
+    pending: ClassVar[int] = 0
+
+    def snapshot(self) -> Self:
+        """Return this version."""
+        return self
+
+    publish = freeze = snapshot
+
+    @property
+    def digest(self) -> str:
+        """blake2b-128 of the scheme, its parameters and all values, as hexadecimal digits."""
+        return digest_of(self._document())
+
+    def save(self, path: str | Path) -> None:
+        """Write this version as a JSON file.
+
+        Raises:
+            ConfigError: the file exists.
+        """
+        if Path(path).exists():
+            raise ConfigError(
+                f"{path} exists: a version of a potential is never written over a file; choose another name"
+            )
+        write_json(path, {**self._document(), "digest": self.digest})
+
+    @abstractmethod
+    def _document(self) -> dict[str, Any]:
+        """The version as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
-class Potentials:
+class Potentials(SavedPotential):
     """One version of Φ.
 
     Attributes:
@@ -97,19 +132,6 @@ class Potentials:
             if value is not None:
                 return value
         return None
-
-    @property
-    def digest(self) -> str:
-        """blake2b-128 of the scheme, its parameters and all values, as hexadecimal digits."""
-        return digest_of(self._document())
-
-    def save(self, path: str | Path) -> None:
-        """Write this version as a JSON file.
-
-        Raises:
-            ConfigError: the file exists.
-        """
-        write_document(path, self._document())
 
     @classmethod
     def load(cls, path: str | Path) -> Potentials:
@@ -151,13 +173,6 @@ def digest_of(document: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def write_document(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write a version with its digest, never over a file."""
-    if Path(path).exists():
-        raise ConfigError(f"{path} exists: a version of a potential is never written over a file; choose another name")
-    write_json(path, {**document, "digest": digest_of(document)})
-
-
 def read_document(path: str | Path, expected: str) -> dict[str, Any]:
     """Read a version of a format and check its digest; ``DataError`` if it is none, or was changed."""
     document = read_json(path)
@@ -175,7 +190,7 @@ class PotentialStore:
     Args:
         scheme: a name in ``POTENTIALS``: by distance to a success "rewardflow" (γ^d, d hops) and "graphgpo" (R_succ γ_d^d, d
             by cost); values under the policy that played "grouptd" (policy evaluation on the group's graph), "gigpo"
-            and "gagpo" (mean discounted return of the state), "rtmc" (the same, smoothed) and "hgpo" (of the last states).
+            (mean discounted return of the state) and "hgpo" (of the last states).
         window: number of most recent episodes per task that are used; more if one ``add`` brings more. The order in which
             the episodes of one version were added has no effect.
         max_tasks: number of tasks that are kept, those with the most recent episodes. With ``window`` this bounds the memory.
@@ -230,10 +245,10 @@ class PotentialStore:
         if shuffle is not None:
             settings["shuffle"] = shuffle
         self._current = Potentials(
-            goal=kind.goal(instance),
+            goal=float(getattr(instance, kind.goal)) if kind.goal else 1.0,
             scheme=scheme,
             parameters=MappingProxyType(settings),
-            depth=kind.depth(instance),
+            depth=int(getattr(instance, kind.depth)) if kind.depth else 0,
         )
 
     @property
@@ -462,23 +477,6 @@ class StoreLock:
         return StoreLock, ()
 
 
-# functions with names, which can be pickled
-def _one(_: Any) -> float:
-    return 1.0
-
-
-def _success_reward(scheme: Any) -> float:
-    return float(scheme.success_reward)
-
-
-def _no_history(_: Any) -> int:
-    return 0
-
-
-def _history_length(scheme: Any) -> int:
-    return int(scheme.history_length)
-
-
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """How a scheme values states.
@@ -487,16 +485,18 @@ class _Kind:
         values: computes keys and Φ of the states of a group of one task; nan where there is no path to a success.
         parameters: parameters of the scheme on which Φ depends; ``form`` and ``merge`` have one permitted value.
         by_distance: whether Φ is a distance to success.
-        goal: Φ of a success.
-        depth: number of earlier states that Φ depends on.
+        from_rewards: whether Φ is made of rewards, so that it reads no success.
+        goal: parameter that is Φ of a success; "" for 1.
+        depth: parameter that is the number of earlier states that Φ depends on; "" for none.
         fixed: parameters without effect on Φ, some of whose values would restrict others.
     """
 
     values: Callable[[Any, Group], KeyedValues]
     parameters: tuple[str, ...]
     by_distance: bool = False
-    goal: Callable[[Any], float] = _one
-    depth: Callable[[Any], int] = _no_history
+    from_rewards: bool = False
+    goal: str = ""
+    depth: str = ""
     fixed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -545,7 +545,7 @@ def _hgpo(scheme: Any, group: Group) -> KeyedValues:
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     for level, (labels, size) in enumerate(history_groups(states.state, offsets, scheme.history_length)):
         mean = np.bincount(labels, returns, minlength=size) / np.maximum(np.bincount(labels, minlength=size), 1)
-        weight = np.where(position >= level, (level + scheme.weight_offset) ** scheme.weight_exponent, 0.0)
+        weight = np.where(position >= level, scheme.weight(level), 0.0)
         total, weights = total + weight * mean[labels], weights + weight
         value = total / np.maximum(weights, np.finfo(float).tiny)
         for turn in np.flatnonzero(position >= level).tolist():
@@ -557,13 +557,12 @@ def _hgpo(scheme: Any, group: Group) -> KeyedValues:
 
 POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
     {
-        "gagpo": _Kind(_from_diagnostics, ("discount", "key")),
-        "gigpo": _Kind(_mean_return, ("discount", "key", "merge")),
+        "gigpo": _Kind(_mean_return, ("discount", "key", "merge"), from_rewards=True),
         "graphgpo": _Kind(
             _graphgpo,
             ("distance_discount", "key", "merge", "success_reward"),
             by_distance=True,
-            goal=_success_reward,
+            goal="success_reward",
         ),
         "grouptd": _Kind(
             _from_diagnostics,
@@ -572,11 +571,11 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
         ),
         "hgpo": _Kind(
             _hgpo,
-            ("discount", "history_length", "key", "weight_exponent", "weight_offset"),
-            depth=_history_length,
+            ("discount", "history_length", "key", "weight_exponent"),
+            from_rewards=True,
+            depth="history_length",
         ),
         "rewardflow": _Kind(_rewardflow, ("discount", "key", "merge"), by_distance=True),
-        "rtmc": _Kind(_from_diagnostics, ("discount", "key", "outcome", "prior", "prior_weight")),
     }
 )
 

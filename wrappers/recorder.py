@@ -20,7 +20,7 @@ from creditflow.wrappers.records.pictures import picture_in, picture_of
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn, is_number
 
-__all__ = ["Recorder", "full_thought", "recorded_turn", "stop_reason"]
+__all__ = ["Recorder", "action_key", "full_thought", "recorded_turn", "stop_reason"]
 
 
 def full_thought(recorded: str, info: Mapping[str, Any]) -> str:
@@ -45,6 +45,7 @@ def recorded_turn(
     invalid_reason: str = "",
     images: tuple[str, ...] = (),
     values: Mapping[str, float] = NO_VALUES,
+    action_key: str = "",
 ) -> Turn:
     """The record of one step.
 
@@ -52,7 +53,7 @@ def recorded_turn(
         before, after: the environment's ``info`` before and after the step.
         action: text of the action.
         reward: the raw reward.
-        observation, thought, response, images, values: fields of the turn.
+        observation, thought, response, images, values, action_key: fields of the turn.
         invalid_reason: why the policy's text does not follow its format; "" leaves it to the environment.
     """
     return Turn(
@@ -73,7 +74,15 @@ def recorded_turn(
         doc_ids=after.get("doc_ids", ()),
         images=images,
         values=values or NO_VALUES,
+        action_key=action_key,
     )
+
+
+def action_key(env: AgentEnv[Any, Any, Any], action: Any, info: Mapping[str, Any]) -> str:
+    """The spelling that an environment gives an action that it has executed, if it was written otherwise ("Left" for "left"); else ""."""
+    if not isinstance(action, str) or not info["action_valid"]:
+        return ""
+    return "" if env.action_spelling == env.action_to_text(action) else env.action_spelling
 
 
 def stop_reason(info: Mapping[str, Any], terminated: bool) -> StopReason:
@@ -206,7 +215,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise EpisodeError("only an episode without turns can continue from a snapshot: call reset() first")
         extra = {key: value for key, value in self._info.items() if key not in INFO_TYPES}
         obs, info = self._base.set_state(snapshot)
-        if not info["admissible_actions"]:
+        if self._base.is_over:
             raise EpisodeError("a branch must start before the end of an episode, but this snapshot is of its end")
         self._info, self._beginning = {**extra, **info}, self._base.num_starts
         self._see(obs)
@@ -250,6 +259,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 invalid_reason=written.invalid_reason,
                 images=self._images,
                 values=values,
+                action_key=action_key(self._base, action, info),
             )
         )
         self._pending = _Response()

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, check_name, short_repr
 from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store, warn_of_cut
-from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, Store, Version, read_by
+from creditflow.wrappers.feature_potential import Store, Version, read_by
 from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.recorder import stop_reason
-from creditflow.wrappers.records.trajectory import Trajectory, Turn
+from creditflow.wrappers.records.trajectory import Turn
+from creditflow.wrappers.shaped_episode import ShapedEpisode
 
 __all__ = ["VectorDenseReward"]
 
@@ -74,8 +75,7 @@ class VectorDenseReward(AnyVectorWrapper):
         check_name("unknown", str(unknown), ["carry", "zero"])
         if store is not None and parameters:
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
-        self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
-        self._learner = None if isinstance(self.store, Potentials | FeaturePotentials) else self.store
+        self.store: Store | Version = make_store(scheme, gamma=gamma, **parameters) if store is None else store
         if isinstance(self.store, PotentialStore):
             self.store.warn_if_unseen()
         self._features, self._by_text = read_by(self.store, env.num_envs)
@@ -84,21 +84,18 @@ class VectorDenseReward(AnyVectorWrapper):
         self._versions: list[Version] = [Potentials()] * env.num_envs
         self._potentials = np.zeros(env.num_envs)
         self._ended = np.zeros(env.num_envs, dtype=np.bool_)
-        self._keys: list[list[str]] = [[] for _ in range(env.num_envs)]
-        self._rows: list[list[NDArray[np.float64]]] = [[] for _ in range(env.num_envs)]
-        self._episodes: list[list[Turn]] = [[] for _ in range(env.num_envs)]
-        self._before = [("", "")] * env.num_envs  # state key and text key before the present action
+        self._episodes = [ShapedEpisode("", []) for _ in range(env.num_envs)]
         self._warned = False  # of an episode that was cut by reset
 
     def freeze(self) -> Version:
         """Learn nothing more; return the version that every further episode uses."""
-        return self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.freeze()
+        return self.store.freeze()
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin episodes, with the version that all episodes finished so far make; one that had not ended is not learned from."""
         obs, infos = self.env.reset(seed=seed, options=options)
         self._require_readable(infos)
-        cut = any(self._episodes[number] for number in np.flatnonzero(infos["_task_id"] & ~self._ended).tolist())
+        cut = any(self._episodes[number].turns for number in np.flatnonzero(infos["_task_id"] & ~self._ended).tolist())
         if cut and self._ends and not self._warned:
             self._warned = True
             warn_of_cut("VectorDenseReward")
@@ -127,10 +124,12 @@ class VectorDenseReward(AnyVectorWrapper):
             self._record(number, moves[number], earned[number], columns)
             if self._features:
                 last = infos["final_obs"][number] if finished[number] and len(restarted) else seen[number]
-                self._rows[number].append(self._features[number].row(last))
-            after[number] = self._of(number, columns.task_id[number])
+                self._episodes[number].rows.append(self._features[number].row(last))
+            after[number] = self._of(number)
             if finished[number]:
-                self._finish(number, columns, bool(terminations[number]))
+                end = columns.end(number)
+                reason = stop_reason(end, bool(terminations[number]))
+                self._episodes[number].finish(self.store, end["success"], end["score"], reason)
         after[terminations] = 0.0
         if self._ends:
             after[truncations] = 0.0
@@ -161,44 +160,33 @@ class VectorDenseReward(AnyVectorWrapper):
         """Enter the first states of episodes."""
         if not len(which):
             return
-        if self._learner is not None and self._learner.pending >= self._publish_every:
-            self._learner.publish()
-        version: Version = (
-            self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.snapshot()
-        )
+        if self.store.pending >= self._publish_every:
+            self.store.publish()
+        version = self.store.snapshot()
         rows = _rows_of(self.env.single_observation_space, obs) if self._features else ()
         for number in which.tolist():
             self._versions[number] = version
-            self._before[number] = columns.state_key[number], columns.text_key[number]
-            self._keys[number], self._episodes[number] = [self._key(columns, number)], []
+            episode = ShapedEpisode(columns.task_id[number], [columns.keys(number)])
             if self._features:
-                self._rows[number] = [self._features[number].begin(rows[number])]
-            self._potentials[number] = 0.0
-            self._potentials[number] = self._of(number, columns.task_id[number])
+                episode.rows.append(self._features[number].begin(rows[number]))
+            self._episodes[number], self._potentials[number] = episode, 0.0
+            self._potentials[number] = self._of(number)
 
-    def _key(self, columns: _Columns, number: int) -> str:
-        return columns.text_key[number] if self._by_text else columns.state_key[number]
-
-    def _of(self, number: int, task_id: str) -> float:
+    def _of(self, number: int) -> float:
         """Φ of the present state of an environment."""
-        version = self._versions[number]
-        if isinstance(version, FeaturePotentials):
-            value = version.of(self._rows[number][-1])
-        else:
-            value = version.of(task_id, *self._keys[number])
+        episode = self._episodes[number]
+        value = episode.potential(self._versions[number], len(episode.keys) - 1, by_text=self._by_text)
         if value is not None:
             return value
         return float(self._potentials[number]) if self._carries else 0.0
 
     def _record(self, number: int, action: Any, reward: float, columns: _Columns) -> None:
         """Enter the state after an action, and record the turn if the store learns."""
-        version = self._versions[number]
-        if isinstance(version, Potentials):
-            self._keys[number] = [*self._keys[number], self._key(columns, number)][-1 - version.depth :]
-        if self._learner is None or self._learner.frozen:
+        episode = self._episodes[number]
+        state, text = episode.keys[-1]
+        episode.keys.append(columns.keys(number))
+        if self.store.frozen:
             return
-        state, text = self._before[number]
-        self._before[number] = columns.state_key[number], columns.text_key[number]
         turn = Turn(
             state,
             str(action),
@@ -209,18 +197,7 @@ class VectorDenseReward(AnyVectorWrapper):
             effective=columns.flag("action_effective", number),
             text_key=text,
         )
-        self._episodes[number].append(turn)
-
-    def _finish(self, number: int, columns: _Columns, terminated: bool) -> None:
-        """Give a finished episode to the store."""
-        learner = self._learner
-        if isinstance(learner, FeatureStore):
-            learner.observe(self._rows[number][:-1], [turn.reward for turn in self._episodes[number]])
-        elif learner is not None and not learner.frozen and self._episodes[number]:
-            task, info, turns = columns.task_id[number], columns.end(number), tuple(self._episodes[number])
-            reason, keys = stop_reason(info, terminated), (columns.state_key[number], columns.text_key[number])
-            learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], reason, *keys))
-        self._episodes[number] = []
+        episode.turns.append(turn)
 
 
 def _rows_of(space: Space[Any], observations: Any) -> Sequence[Any]:
@@ -242,6 +219,10 @@ class _Columns:
         self.task_id: list[str] = [str(name) for name in infos["task_key" if "task_key" in infos else "task_id"]]
         self.state_key: list[str] = [str(key) for key in infos["state_key"]]
         self.text_key: list[str] = [str(key) for key in infos["text_key"]] if "text_key" in infos else self.state_key
+
+    def keys(self, number: int) -> tuple[str, str]:
+        """State key and text key of an environment."""
+        return self.state_key[number], self.text_key[number]
 
     def flag(self, name: str, number: int) -> bool:
         """A flag of an environment; True where none reports it."""

@@ -48,26 +48,26 @@ class Distributions:
         """The completions all of whose logits are known; None for the others."""
         sequences = [request.ids.tobytes() for request in requests]
         running = list(range(len(requests)))
-        known = dict.fromkeys(running, True)
+        has_logits = dict.fromkeys(running, True)
         tokens: list[list[Any]] = [[] for _ in requests]
         for step in range(sampling.max_new_tokens):
             for row in running:
-                known[row] = sequences[row] in self._rows
-            running = [row for row in running if known[row]]
+                has_logits[row] = sequences[row] in self._rows
+            running = [row for row in running if has_logits[row]]
             if not running:
                 break
             logits = torch.stack([self._rows[sequences[row]] for row in running])
             uniform = torch.tensor([requests[row].uniforms[step] for row in running], device=logits.device)
             token, logprob = sample_tokens(logits, uniform, sampling)
             entropies = entropy_of(logits, sampling).tolist() if step < sampling.entropies else [None] * len(running)
-            for row, one, value, entropy in zip(running, token.tolist(), logprob.tolist(), entropies, strict=True):
-                tokens[row].append((one, value, entropy))
-                sequences[row] += np.int32(one).tobytes()
+            for row, token_id, value, entropy in zip(running, token.tolist(), logprob.tolist(), entropies, strict=True):
+                tokens[row].append((token_id, value, entropy))
+                sequences[row] += np.int32(token_id).tobytes()
             running = [row for row in running if tokens[row][-1][0] not in end_ids]
-        return [_completion(tokens[row]) if known[row] else None for row in range(len(requests))]
+        return [_completion(tokens[row]) if has_logits[row] else None for row in range(len(requests))]
 
 
 def _completion(tokens: Sequence[tuple[int, float, float | None]]) -> Completion:
     ids, logprobs, entropies = zip(*tokens, strict=True)
-    found = [entropy for entropy in entropies if entropy is not None]
-    return Completion(np.array(ids, np.int32), np.array(logprobs, np.float32), np.array(found, np.float32))
+    computed = [entropy for entropy in entropies if entropy is not None]
+    return Completion(np.array(ids, np.int32), np.array(logprobs, np.float32), np.array(computed, np.float32))

@@ -87,18 +87,15 @@ def _log_softmax(logits: Any, sampling: Sampling) -> Any:
 def _weights(logprobs: Any, sampling: Sampling) -> Any:
     """float64 (R, V): unnormalised probabilities, 0 for truncated tokens."""
     probs = logprobs.double().exp()
-    return _truncate(probs, sampling) if sampling.top_k or sampling.top_p < 1.0 else probs
+    if sampling.top_k or sampling.top_p < 1.0:
+        return torch.where(kept_tokens(probs, sampling), probs, 0.0)
+    return probs
 
 
 def entropy_of(logits: Any, sampling: Sampling) -> Any:
     """float32 (R,): entropy (nats) of the untruncated distribution at the sampler's temperature (at temperature 1 if it is 0)."""
     logprobs = _log_softmax(logits, sampling)
     return -(logprobs.exp() * logprobs).sum(-1)
-
-
-def _truncate(probs: Any, sampling: Sampling) -> Any:
-    """Set the probability of every token that truncation drops to 0."""
-    return torch.where(kept_tokens(probs, sampling), probs, 0.0)
 
 
 def kept_tokens(probs: Any, sampling: Sampling) -> Any:

@@ -52,7 +52,7 @@ class Cohort:
         keys: keys of the rows, in order; rows beyond them only pad a static shape.
         seen: int64 (R,), number of tokens of each conversation in the cache.
         held: for each key, ids that begin with those ``seen`` tokens.
-        shown: for each key, the names of the pictures in those ids.
+        picture_names: for each key, the names of the pictures in those ids.
         mask: bool (R, S), which cache slots hold a token of the row; S grows with a dynamic cache.
         used: number of slots in use, ≤ S.
         cache: the model's key-value cache.
@@ -61,7 +61,7 @@ class Cohort:
     keys: list[Hashable]
     seen: np.ndarray[Any, np.dtype[np.int64]]
     held: list[np.ndarray[Any, np.dtype[np.int32]]]
-    shown: list[tuple[str, ...]]
+    picture_names: list[tuple[str, ...]]
     mask: Any
     used: int
     cache: Any
@@ -76,7 +76,7 @@ class Cohort:
             seen = int(self.seen[row])
             if seen >= len(request.ids) or not np.array_equal(self.held[row][:seen], request.ids[:seen]):
                 return None
-            if self.shown[row] != picture_names(request)[: len(self.shown[row])]:
+            if self.picture_names[row] != picture_names(request)[: len(self.picture_names[row])]:
                 return None
         return chosen
 
@@ -86,7 +86,7 @@ class Cohort:
         self.mask = self.mask[rows]
         self.seen = self.seen[list(places)]
         self.keys, self.held = [self.keys[p] for p in places], [self.held[p] for p in places]
-        self.shown = [self.shown[p] for p in places]
+        self.picture_names = [self.picture_names[p] for p in places]
 
 
 def picture_names(request: GenerationRequest) -> tuple[str, ...]:
@@ -200,7 +200,6 @@ class TransformersBackend:
         model: the model, on its device.
         dtype: type of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself, or from a copy with
             its adapter merged. A copy must be refreshed with ``sync()`` after every update.
-        sampler: a copy to sample from while the model is trained; None makes one only if ``dtype`` differs.
         cache: "dynamic", or "static" for fixed shapes.
         compile: compile the one-token step (static cache only).
         version: names the weights in logs.
@@ -217,7 +216,6 @@ class TransformersBackend:
         cache: Literal["dynamic", "static"] = "dynamic",
         compile: bool = False,  # noqa: A002 - torch's name
         version: str = "0",
-        sampler: Any = None,
     ) -> None:
         if cache not in ("dynamic", "static"):
             raise ConfigError(f"cache must be 'dynamic' or 'static', got {short_repr(cache)}")
@@ -233,10 +231,8 @@ class TransformersBackend:
         converted = dtype is not None and dtype != first.dtype
         # a layer with an adapter takes several times as long; in 16 bits the sum of both would lose small updates
         self._merged = has_adapter(model) and first.dtype == torch.float32
-        self._copied = converted or self._merged or sampler is not None
-        self.model = model if sampler is None else sampler
-        if converted or (self._merged and sampler is None):
-            self.model = copy.deepcopy(self.model)
+        self._copied = converted or self._merged
+        self.model = copy.deepcopy(model) if self._copied else model
         if self._merged:
             merge_adapter(self.model)
         if converted:
@@ -285,11 +281,11 @@ class TransformersBackend:
             with torch.inference_mode(), _one_token_attention():
                 if not self._recurring(requests, sampling):
                     return self._generate(requests, sampling, end_ids, store=False)
-                found = self._distributions.complete(requests, sampling, end_ids)
-                if new := [request for request, one in zip(requests, found, strict=True) if one is None]:
-                    computed = iter(self._generate(new, sampling, end_ids, store=True))
-                    return [next(computed) if one is None else one for one in found]
-                return [one for one in found if one is not None]
+                completions = self._distributions.complete(requests, sampling, end_ids)
+                pairs = zip(requests, completions, strict=True)
+                new = [request for request, completion in pairs if completion is None]
+                computed = iter(self._generate(new, sampling, end_ids, store=True) if new else ())
+                return [next(computed) if completion is None else completion for completion in completions]
         except BaseException:
             self._cohort = None
             raise
@@ -321,7 +317,7 @@ class TransformersBackend:
         running[torch.from_numpy(places).to(self.device)] = True
         lengths = torch.zeros(rows, dtype=torch.long, device=self.device)
         for row, request in zip(places.tolist(), requests, strict=True):
-            cohort.seen[row], cohort.shown[row] = len(request.ids), picture_names(request)
+            cohort.seen[row], cohort.picture_names[row] = len(request.ids), picture_names(request)
         position = torch.from_numpy(cohort.seen).to(self.device)
         ahead = (
             positions.amax((0, 2)) + 1 - position if self._vision else 0
@@ -337,7 +333,9 @@ class TransformersBackend:
             token, logprob = sample_tokens(logits, uniform[:, step], sampling)
             tokens.append(token)
             logprobs.append(logprob)
-            sequences = [ids + np.int32(one).tobytes() for ids, one in zip(sequences, token.tolist(), strict=False)]
+            sequences = [
+                ids + np.int32(token_id).tobytes() for ids, token_id in zip(sequences, token.tolist(), strict=False)
+            ]
             lengths += running
             running = running & ~torch.isin(token, ends)
             if step + 1 == sampling.max_new_tokens or not bool(running.any()):
@@ -417,7 +415,7 @@ class TransformersBackend:
             keys=[request.key for request in requests],
             seen=np.zeros(rows, np.int64),
             held=[np.zeros(0, np.int32)] * rows,
-            shown=[()] * rows,
+            picture_names=[()] * rows,
             mask=torch.zeros((rows, slots), dtype=torch.bool, device=self.device),
             used=0,
             cache=cache,

@@ -257,20 +257,14 @@ class LanguageModelAgent:
         )
 
     def with_prompting(
-        self,
-        prompt: str,
-        dialect: str,
-        *,
-        name: str,
-        history: Literal["append", "window"] = "append",
-        window: int = 0,
-        reflections: Callable[[View], str] | None = None,
+        self, prompt: str, dialect: str, *, name: str, reflections: Callable[[View], str]
     ) -> LanguageModelAgent:
-        """The same model with another prompt and dialect, by their names."""
+        """The same model with another prompt and dialect, by their names, and conversations that grow."""
         agent = self.with_sampling(self.sampling)
         mine = self.conversations
-        conversations = Conversations(make_prompt(prompt), mine.chat, history, window, encoder=mine.encoder)
-        agent.conversations = conversations if reflections is None else replace(conversations, reflections=reflections)
+        agent.conversations = Conversations(
+            make_prompt(prompt), mine.chat, "append", reflections=reflections, encoder=mine.encoder
+        )
         agent.dialect, agent.name = make_dialect(dialect), name
         return agent
 

@@ -153,7 +153,7 @@ class _Frame:
                 texts += more_texts
         with loading("the tokenizer cannot encode a text"):
             ids = [self._tokenizer.encode(plain_text(text), add_special_tokens=False) for text in texts]
-        return np.concatenate([np.array(one, np.int32) for one in ids])
+        return np.concatenate([np.array(text_ids, np.int32) for text_ids in ids])
 
 
 def _has_place(texts: Sequence[str]) -> bool:
@@ -289,7 +289,7 @@ class TemplateChat:
     def _frame(self, rendered: str) -> _Frame:
         return _Frame(rendered, self._tokenizer, self._encode)
 
-    def _render(self, messages: Sequence[Mapping[str, Any]], *places: str, ask: bool = True) -> str:
+    def _render(self, messages: Sequence[Mapping[str, Any]], *placeholders: str, ask: bool = True) -> str:
         """The template's text of messages, with ``ask`` up to where the model begins.
 
         Raises:
@@ -301,7 +301,7 @@ class TemplateChat:
                     list(messages), tokenize=False, add_generation_prompt=ask, **self._options
                 )
             )
-        if any(rendered.count(place) != 1 for place in places):
+        if any(rendered.count(placeholder) != 1 for placeholder in placeholders):
             raise ConfigError(
                 "the chat template changes the messages; use prompting.history: window if it leaves single messages "
                 "unchanged, otherwise prompting.chat: plain"

@@ -67,9 +67,9 @@ class PromptingConfig:
         dialect: output format of completions ("think", "action", "bare", "verl_agent:ENV").
         chat: "template" (the tokenizer's own chat template) or "plain" (running text, for base models).
         chat_options: options of the chat template, such as {"enable_thinking": false}.
-        history: "append" or "window".
-        window: number of past turns that a windowed prompt shows.
-        max_context: maximum length of prompt and completion together, in tokens (0: the model's own limit).
+        history: "append" (one growing conversation) or "window" (only the last turns).
+        window: number of past turns in a windowed prompt.
+        max_context: maximum length of prompt and completion together, in tokens; 0 for the model's own limit.
     """
 
     prompt: str = "think-v1"
@@ -145,11 +145,11 @@ class ModelOptions:
 
     def settings(self, prompting: PromptingConfig, sampling: Sampling) -> tuple[PromptingConfig, Sampling]:
         """The settings with these options."""
-        own = {name: value for name, value in asdict(self).items() if value is not None}
-        if "window" in own:
-            own.setdefault("history", "window")
-        prompting = replace(prompting, **{f.name: own[f.name] for f in fields(prompting) if f.name in own})
-        return prompting, replace(sampling, **{f.name: own[f.name] for f in fields(sampling) if f.name in own})
+        changes = {name: value for name, value in asdict(self).items() if value is not None}
+        if "window" in changes:
+            changes.setdefault("history", "window")
+        prompting = replace(prompting, **{f.name: changes[f.name] for f in fields(prompting) if f.name in changes})
+        return prompting, replace(sampling, **{f.name: changes[f.name] for f in fields(sampling) if f.name in changes})
 
     def require_elsewhere(self, agent: str) -> None:
         """Raise ConfigError for options of a model in this process, for one that is not."""

@@ -45,7 +45,7 @@ class ReactAgent:
     def __init__(self, model: LanguageModelAgent) -> None:
         self.model = model
         self._models = {
-            kind: model.with_prompting(prompt, "react", name=self.name, history="append", reflections=self.reflections)
+            kind: model.with_prompting(prompt, "react", name=self.name, reflections=self.reflections)
             for kind, prompt in (("search", "react-search-v1"), ("other", "react-v1"))
         }
 

@@ -88,7 +88,7 @@ class TextEncoder:
         if self._controls.isdisjoint(ids):
             return ids
         # a token that is not marked as special, or one that the model of the tokenizer has as a piece of text
-        return [number for part in self._inside.split(text) for number in self._of_lines(part)]
+        return [number for piece in self._inside.split(text) for number in self._of_lines(piece)]
 
     def _of_lines(self, text: str) -> list[int]:
         lines = _LINES.split(text) if self._by_lines else [text]
@@ -102,9 +102,9 @@ class TextEncoder:
         ids = [number for line in lines for number in self._lines[line]]
         meeting = {before[-2] + after[0] for before, after in pairwise(lines)}
         if not meeting <= self._met:
-            whole = text_ids(self.tokenizer, [text])[0]
-            if whole != ids:
+            unsplit = text_ids(self.tokenizer, [text])[0]
+            if unsplit != ids:
                 self._by_lines = False
-                return whole
+                return unsplit
             self._met |= meeting
         return ids

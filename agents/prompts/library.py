@@ -1,9 +1,8 @@
 """The prompt templates, by name.
 
 ``think-v1``, ``action-v1`` and ``react-v1`` show an instructed model the possible actions. The search templates
-(``search-v1`` for tags, ``tools-v1`` for JSON calls, ``search-tool-v1`` for JSON calls of a search alone, ``react-search-v1`` for plain lines, ``direct-v1``,
-``reason-v1`` and ``rag-v1`` for the baselines, ``search-o1-v1`` for a step of Search-o1) never do: WikiSearch's list is
-for scripted agents and contains the golden answer once all evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
+(``search-v1`` for tags, ``tools-v1`` for JSON calls, ``search-tool-v1`` for JSON calls of a search alone, ``react-search-v1`` for plain lines,
+``reason-v1`` for an answer without a search) never do: WikiSearch's list is for scripted agents and contains the golden answer once all evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
 instructions, and ``around-moves-v1`` the last actions before it. ``look-v1`` is ``think-v1`` with a picture instead of a text, ``glance-v1`` a picture alone.
 ``moves-v1`` and ``look-moves-v1`` ask for several actions in one answer (Sokoban's ``moves_per_turn``), and so does ``ragen-v1``, which says what RAGEN's prompt
 for Sokoban says in other words: for dialect ``ragen:M``, ``text_format: grid_coordinates`` and ``max_moves``.
@@ -70,16 +69,9 @@ _SEARCH_TOOL: Final = (
     '<tool_call>{"name": "search", "arguments": {"query": ["one thing", "another"]}}</tool_call>\n'
     "Results come back inside <tool_response>. To finish: <answer>the answer in a few words</answer>"
 )
-_SHORT: Final = "Write nothing but the answer, in a few words: a name, a date, a number, yes or no."
 _REASON: Final = (
     "Answer from what you know. Reason first, inside <think> and </think>: what is asked, which facts lead there step by step. Then "
     "give the answer in a few words inside <answer> and </answer>. There is nothing to search with, and there is one turn."
-)
-_SEARCH_O1: Final = (
-    "Reason step by step towards the answer. Whenever a fact is missing or unsure, end the step with <search> what to look for "
-    "</search>: what the documents found say about it comes back after Found:. Search as often as it helps, for one fact at a "
-    "time. Once the answer is certain, end with <answer> the answer in a few words </answer>.\n\nQuestion: {task}\n\n"
-    "{lessons}This is step {step} of at most {steps}, and the last must answer. Write the next step."
 )
 _SEEN: Final = "This is step {step} of at most {steps}. What happened last:\n{history}\n\n{refused}Now:\n{observation}"
 
@@ -114,10 +106,7 @@ PROMPTS: Final[Mapping[str, Prompt]] = {
         _search("search-v1", _TAGS),
         _search("tools-v1", _TOOLS),
         _search("search-tool-v1", _SEARCH_TOOL),
-        _search("direct-v1", _SHORT),
         _search("reason-v1", _REASON),
-        Prompt("search-o1-v1", "", *[_SEARCH_O1] * 3),
-        Prompt("rag-v1", "", *["Passages:\n{observation}\n\n" + _SHORT + "\n\nQuestion: {task}"] * 3),
         Prompt("terse-v1", "", "{observation}", "{observation}", "{observation}"),
         Prompt("places-v1", "", "{cells}", "{cells}", "{cells}"),
         Prompt("around-v1", "", "{around}", "{around}", "{around}"),

@@ -197,25 +197,25 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
             f"the prompt {prompt.name!r} lists the admissible actions, and {view.env.env_name}'s list gives the answer "
             "away; set prompting.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"
         )
-    text, shown = _text_of(prompt, view), _slots_shown(prompt)
+    text, filled = _text_of(prompt, view), _slots_shown(prompt)
     turns = view.turns
     lines = [
         _substitute(
             prompt.turn,
             {"step": str(i + 1), "observation": turns[i].observation, "action": turns[i].action}.__getitem__,
         )
-        for i in range(max(0, len(turns) - window) if "history" in shown else len(turns), len(turns))
+        for i in range(max(0, len(turns) - window) if "history" in filled else len(turns), len(turns))
     ]
     reason = turns[-1].invalid_reason if turns else ""
     return Slots(
-        task=task_text(view) if "task" in shown else "",
+        task=task_text(view) if "task" in filled else "",
         step=str(len(turns) + 1),
         steps=str(view.env.max_steps),
         history="\n".join(lines),
         observation=text,
-        cells=places(text) if "cells" in shown else "",
-        around=around(text) if "around" in shown else "",
-        actions="\n".join(view.info["admissible_actions"]) if "actions" in shown else "",
+        cells=places(text) if "cells" in filled else "",
+        around=around(text) if "around" in filled else "",
+        actions="\n".join(view.info["admissible_actions"]) if "actions" in filled else "",
         refused=_substitute(prompt.refused, {"reason": reason}.__getitem__) if reason else "",
         lessons=reflections,
         image=PICTURE if prompt.shows_pictures else "",

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Final
 from creditflow.envs.alfworld.dialect import DIALECTS, NOTHING_HAPPENS
 from creditflow.envs.alfworld.engines import make_backend
 from creditflow.envs.alfworld.game_files.reading import fields_from_file
-from creditflow.envs.alfworld.history import EpisodeHistory
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.render import OBSERVATIONS, TEXT_KEYS
+from creditflow.envs.alfworld.render import OBSERVATIONS, TEXT_KEYS, EpisodeHistory
 from creditflow.envs.alfworld.replies import rejection_reason, true_facts
 from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
 from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
@@ -41,7 +40,6 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         split: "train" (default), "valid_seen" or "valid_unseen", for the generator and ``data_path``.
         task_types: only these of the six task types, for the generator and ``data_path``. The generator samples the types as
             often as the release has them, or these equally often.
-        wording: task sentences of the generator: "released" (default; the frames of the release), "own" or "mixed".
         observation: "raw" (the engine's reply, byte for byte) or "augmented" (adds location, held object and its
             properties, moved objects; takes no step).
         text_key: "observation", "graphgpo", "rewardflow" or "rewardflow_paper": the state as that method sees it.
@@ -73,7 +71,6 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         game: str | Mapping[str, Any] | None = None,
         split: str | None = None,
         task_types: Sequence[str] | None = None,
-        wording: str | None = None,
         observation: str = "raw",
         text_key: str = "observation",
         syntax: str | None = None,
@@ -91,9 +88,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         check_render_mode(render_mode)
         self._backend = make_backend(backend)
         self._uses_textworld = backend == "textworld"
-        tasks = open_tasks(
-            panel=panel, data_path=data_path, game=game, split=split, task_types=task_types, wording=wording
-        )
+        tasks = open_tasks(panel=panel, data_path=data_path, game=game, split=split, task_types=task_types)
         super().__init__(tasks=tasks, max_steps=max_steps)
         self.render_mode = render_mode
         self.observation_space = TextSpace()

@@ -14,8 +14,7 @@ from typing import Any
 
 from creditflow.envs.alfworld.actions import ParsedCommand
 from creditflow.envs.alfworld.dialect import DIALECTS, Dialect, dialect_from_content
-from creditflow.envs.alfworld.game_files.content import goal_of
-from creditflow.envs.alfworld.game_files.identity import game_task
+from creditflow.envs.alfworld.game_files.content import game_task, goal_of
 from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Game", "bits", "human_names"]

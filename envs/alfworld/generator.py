@@ -28,11 +28,11 @@ from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import ConfigError, check_name, short_repr
 
 __all__ = [
+    "FRAMES",
     "GENERATION",
     "MIN_STEPS",
     "SPLITS",
     "STATISTICS_FORMAT",
-    "WORDINGS",
     "Draws",
     "House",
     "HouseStatistics",
@@ -88,9 +88,8 @@ class Draws:
         return self.weighted(weights) if weights else least
 
 
-# "released" has the frames of the release, equally often as there; "own" says the same in other words, to test a policy's
-# dependence on them; "mixed" has both
-_RELEASED: Final[dict[str, tuple[str, ...]]] = {
+# task type -> frames of the task sentence, which are sampled uniformly: those of the release, equally often as there
+FRAMES: Final[dict[str, tuple[str, ...]]] = {
     "pick_and_place_simple": ("put a {o} in {r}", "put some {o} on {r}"),
     "look_at_obj_in_light": ("look at {o} under the {r}", "examine the {o} with the {r}"),
     "pick_clean_then_place_in_recep": ("put a clean {o} in {r}", "clean some {o} and put it in {r}"),
@@ -98,22 +97,6 @@ _RELEASED: Final[dict[str, tuple[str, ...]]] = {
     "pick_cool_then_place_in_recep": ("put a cool {o} in {r}", "cool some {o} and put it in {r}"),
     "pick_two_obj_and_place": ("put two {o} in {r}", "find two {o} and put them in {r}"),
 }
-_OWN: Final[dict[str, tuple[str, ...]]] = {
-    "pick_and_place_simple": ("put one {o} in the {r}", "bring any {o} to the {r}"),
-    "look_at_obj_in_light": ("look at one {o} by the light of the {r}", "hold any {o} under the {r}"),
-    "pick_clean_then_place_in_recep": ("put one clean {o} in the {r}", "wash any {o}, then leave it in the {r}"),
-    "pick_heat_then_place_in_recep": ("put one hot {o} in the {r}", "warm up any {o}, then leave it in the {r}"),
-    "pick_cool_then_place_in_recep": ("put one cold {o} in the {r}", "chill any {o}, then leave it in the {r}"),
-    "pick_two_obj_and_place": ("put two {o} in one {r}", "bring a pair of {o} to the same {r}"),
-}
-# wording -> task type -> frames, which are sampled uniformly
-WORDINGS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "released": _RELEASED,
-    "own": _OWN,
-    "mixed": {task: frames + _OWN[task] for task, frames in _RELEASED.items()},
-}
-
-
 STATISTICS_FORMAT: Final = 2
 
 
@@ -179,18 +162,21 @@ def house_statistics() -> HouseStatistics:
     return parse_statistics(json.loads((files("creditflow.assets") / "houses" / "alfworld.json").read_text("ascii")))
 
 
+def _goals_by_room(rooms: dict[str, Any]) -> dict[str, dict[tuple[str, str], int]]:
+    """For each room the number of games by target and receptacle."""
+    return {room: _goal_counts(goals) for room, goals in rooms.items()}
+
+
+def _goal_counts(goals: dict[str, Any]) -> dict[tuple[str, str], int]:
+    return {(target, receptacle): n for target, places in goals.items() for receptacle, n in places.items()}
+
+
 def parse_statistics(data: dict[str, Any]) -> HouseStatistics:
     """Return the statistics in the layout of the embedded file."""
     if data["format"] != STATISTICS_FORMAT:
         raise AssertionError(f"statistics of houses have format {data['format']}, expected {STATISTICS_FORMAT}")
     return HouseStatistics(
-        goals={
-            task: {
-                room: {(target, receptacle): n for target, places in goals.items() for receptacle, n in places.items()}
-                for room, goals in rooms.items()
-            }
-            for task, rooms in data["goals"].items()
-        },
+        goals={task: _goals_by_room(rooms) for task, rooms in data["goals"].items()},
         targets=_tuples(data["targets"]),
         rooms={name: _room(room) for name, room in data["rooms"].items()},
         openable=_tuples(data["openable"]),
@@ -391,7 +377,6 @@ def generate(
     split: str = "train",
     task_type: str = "",
     room: str = "",
-    wording: str = "released",
     *,
     statistics: HouseStatistics | None = None,
 ) -> dict[str, Any]:
@@ -403,7 +388,6 @@ def generate(
         task_type: one of ``TASK_TYPES``; "" samples one, as often as in the release.
         room: "bathroom", "bedroom", "kitchen" or "living", one in which the task is posed; "" samples one, as often as in
             the release.
-        wording: frames of the task sentence: those of the release ("released"), others ("own") or both ("mixed").
         statistics: what the houses follow; None: the released training games.
 
     Raises:
@@ -415,7 +399,6 @@ def generate(
     check_name("split", split, SPLITS)
     check_name("task type", task_type, ("", *TASK_TYPES))
     check_name("room", room, ("", *(sorted(statistics.goals[task_type]) if task_type else statistics.rooms)))
-    check_name("wording", wording, WORDINGS)
     draws = Draws((GENERATION, seed))
     games = {
         (task, kind): sum(goals.values())
@@ -425,7 +408,7 @@ def generate(
     }
     task, kind = draws.weighted(games)
     for _ in range(ATTEMPTS):
-        content = _attempt(draws, statistics, task, kind, split, WORDINGS[wording][task])
+        content = _attempt(draws, statistics, task, kind, split)
         if content is not None:
             return content
     raise ConfigError(
@@ -433,9 +416,7 @@ def generate(
     )
 
 
-def _attempt(
-    draws: Draws, statistics: HouseStatistics, task: str, room: str, split: str, frames: tuple[str, ...]
-) -> dict[str, Any] | None:
+def _attempt(draws: Draws, statistics: HouseStatistics, task: str, room: str, split: str) -> dict[str, Any] | None:
     """Sample a game; None if it belongs to another split or is trivial or unsolvable."""
     target, receptacle = draws.weighted(statistics.goals[task][room])
     looks = task == "look_at_obj_in_light"
@@ -452,7 +433,7 @@ def _attempt(
     fill(draws, statistics, room, house, numbers, target, allowed)
     if split != "valid_unseen" and (_hash_class(_arrangement(house)) == 0) != (split == "valid_seen"):
         return None
-    sentence = draws.pick(frames).format(o=target, r=receptacle)
+    sentence = draws.pick(FRAMES[task]).format(o=target, r=receptacle)
     content = _content(house, statistics.accepts, [task, f"{target}type", f"{receptacle}type"], sentence)
     distance = ALFWorldOracle().world_distance(World(Game(content))).distance
     return content if MIN_STEPS[task] <= distance < 50 else None

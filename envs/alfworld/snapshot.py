@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from creditflow.envs.alfworld.dialect import DIALECTS
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.content import validate_content
-from creditflow.envs.alfworld.game_files.identity import TASK_PREFIX
+from creditflow.envs.alfworld.game_files.content import TASK_PREFIX, validate_content
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading import checked

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.alfworld.game_files.content import validate_content
+from creditflow.envs.alfworld.game_files.content import game_task, validate_content
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
-from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields, fields_from_file
-from creditflow.envs.alfworld.generator import SPLITS, WORDINGS, generate
+from creditflow.envs.alfworld.generator import SPLITS, generate
 from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, short_repr
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, load_panel, parse_panel_spec, sample_index
@@ -64,10 +63,8 @@ def _solvable(fields: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def _checked_locator(locator: Mapping[str, Any]) -> dict[str, Any]:
-    if not set(locator) <= {"seed", "split", "task_type", "room", "wording"}:
-        raise DataError(
-            f"a generated game has the keys seed, split, task_type, room and wording, got {sorted(locator)}"
-        )
+    if not set(locator) <= {"seed", "split", "task_type", "room"}:
+        raise DataError(f"a generated game has the keys seed, split, task_type and room, got {sorted(locator)}")
     return dict(locator)
 
 
@@ -87,19 +84,17 @@ class GeneratedTasks:
     Args:
         split: one of ``SPLITS``.
         task_types: sampled uniformly from these; () for all, as often as in the release.
-        wording: one of ``WORDINGS``.
     """
 
-    def __init__(self, split: str, task_types: Sequence[str] = (), wording: str = "released") -> None:
+    def __init__(self, split: str, task_types: Sequence[str] = ()) -> None:
         check_name("split", split, SPLITS)
-        check_name("wording", wording, WORDINGS)
-        self.split, self.task_types, self.wording = split, tuple(task_types), wording
+        self.split, self.task_types = split, tuple(task_types)
         self._sampled: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def sample(self, rng: np.random.Generator) -> Task:
         """Sample a new house with one or two raw draws."""
         kind = self.task_types[sample_index(rng, len(self.task_types))] if self.task_types else ""
-        locator = {"seed": sample_index(rng, SEEDS), "split": self.split, "task_type": kind, "wording": self.wording}
+        locator = {"seed": sample_index(rng, SEEDS), "split": self.split, "task_type": kind}
         task = build_task(locator)
         self._sampled[task.task_id] = locator
         if len(self._sampled) > REMEMBERED:
@@ -215,7 +210,6 @@ def open_tasks(
     game: str | Mapping[str, Any] | None = None,
     split: str | None = None,
     task_types: Sequence[str] | None = None,
-    wording: str | None = None,
 ) -> TaskSource:
     """Open the task source that the arguments name; by default the generator.
 
@@ -227,23 +221,21 @@ def open_tasks(
     if game is not None:
         if not isinstance(game, str | Mapping):
             raise ConfigError(f"game must be a path, a file's fields or a game's content, got {short_repr(game)}")
-        if (panel, data_path, split, task_types, wording) != (None, None, None, None, None):
-            raise ConfigError("game names one game: leave panel, data_path, split, task_types and wording out")
+        if (panel, data_path, split, task_types) != (None, None, None, None):
+            raise ConfigError("game names one game: leave panel, data_path, split and task_types out")
         task = build_task(game)
         return RowTasks("alfworld", [PanelRow(task.task_id, "all", task.content, {})], build_task)
     if panel is not None:
-        if (split, task_types, wording) != (None, None, None):
-            raise ConfigError("panel is written NAME:SPLIT; leave split, task_types and wording out")
+        if (split, task_types) != (None, None):
+            raise ConfigError("panel is written NAME:SPLIT; leave split and task_types out")
         if not isinstance(panel, str):
             raise ConfigError(f"a panel is written NAME:SPLIT, got {short_repr(panel)}")
         return _panel_tasks(panel, None if data_path is None else find_root(data_path))
     split = "train" if split is None else split
     if data_path is not None:
-        if wording is not None:
-            raise ConfigError("released games have their own sentences: leave wording out, or data_path")
         root = find_root(data_path)
         return _folder_tasks(root, game_paths(root, split, kinds))
-    return GeneratedTasks(split, kinds, "released" if wording is None else wording)
+    return GeneratedTasks(split, kinds)
 
 
 # Environments of one process share sources, so a panel or folder is read once; only the caches of a source ever change.

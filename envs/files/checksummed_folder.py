@@ -1,4 +1,4 @@
-"""Folders of memory-mapped files with checksums: product stores, passage indexes.
+"""Folders of memory-mapped files with checksums: indexes of passages.
 
 ``header.json`` contains a checksum of itself and, for every other file, its length and checksum. Header and lengths are
 verified on every opening, as are contents of files up to ``MAX_CHECKED`` bytes; larger ones are verified on demand. There is
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -29,7 +28,6 @@ __all__ = [
     "ChecksummedFolder",
     "belongs_to_checksummed_folder",
     "is_checksummed",
-    "write_blob",
     "write_checksums",
 ]
 
@@ -68,14 +66,6 @@ def write_checksums(folder: Path, kind: str, facts: dict[str, Any]) -> int:
     text = json.dumps({**header, "checksum": _header_checksum(header)}, sort_keys=True, indent=1)
     (folder / HEADER).write_text(text, encoding="ascii")
     return sum(sizes.values())
-
-
-def write_blob(folder: Path, name: str, items: Sequence[bytes]) -> None:
-    """Write byte strings as ``<name>.bin`` and ``<name>.offsets``."""
-    offsets = np.zeros(len(items) + 1, "<i8")
-    np.cumsum([len(item) for item in items], out=offsets[1:])
-    (folder / f"{name}.bin").write_bytes(b"".join(items))
-    offsets.tofile(folder / f"{name}.offsets")
 
 
 class ChecksummedFolder:
@@ -123,14 +113,13 @@ class ChecksummedFolder:
         if _checksum(self.path / name) != self.header["files"][name]["blake2b"]:
             raise DataError(f"{self.path / name}: its content is damaged (checksum differs); {self.how_to_fix}")
 
-    def verify(self, names: Iterable[str] | None = None) -> None:
-        """Verify the contents of files of any size: of all, or of those named.
+    def verify(self) -> None:
+        """Verify the contents of all files, of any size.
 
         Raises:
-            DataError: a damaged file, or the header does not name it.
+            DataError: a damaged file.
         """
-        for name in self.header["files"] if names is None else names:
-            self.file(name)
+        for name in self.header["files"]:
             self._check_content(name)
 
     def fact(self, name: str, kind: type[F]) -> F:

@@ -11,7 +11,10 @@ What is promised:
   reward. An element is executed, whatever the environment makes of it.
 - Every episode ends: at the environment's own limit, or after ``DEFAULT_LIMIT`` turns where it names none. Rejected actions count.
 - What the environment returns is checked (``results.py``): a reward that is not finite is an error, not a record.
-- There are no snapshots and no oracle: what needs one fails with an error that says so.
+- A snapshot is what happened: the task, the actions, and the generators that were set. It is restored by doing the same again, in
+  this or any other instance, so it costs as many steps. An environment that does not do the same again (it draws from elsewhere
+  than ``np_random``, or asks a server) is noticed where it comes to another state, and refused.
+- There is no oracle: what needs one fails with an error that says so.
 
 Its tasks are its seeds: a task is what ``reset`` is called with, so that an id starts the same episode again. What is *learned*
 about states is shared by the episodes with equal ``info["task_key"]``: by all of them, unless ``task`` says otherwise.
@@ -24,7 +27,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 import gymnasium as gym
 import numpy as np
@@ -43,6 +46,7 @@ from creditflow.envs.foreign.keys import StateKey, content_key
 from creditflow.envs.foreign.results import read_reset, read_step
 from creditflow.envs.foreign.rules import Success, judged, state_rule, success_rule, task_rule
 from creditflow.envs.info import INFO_TYPES
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reset_options import RESET_OPTIONS
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task, content_id
@@ -50,6 +54,7 @@ from creditflow.envs.tasks import Task, content_id
 __all__ = ["DEFAULT_LIMIT", "ForeignEnv", "problem_name"]
 
 DEFAULT_LIMIT: Final = 200  # turns of an episode where the environment names no limit
+FORMAT: Final = "foreign/1"  # of snapshots
 
 # names in info that the wrappers of this package read or write
 _RESERVED = frozenset(
@@ -68,14 +73,14 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
 
     Args:
         env: any Gymnasium environment, possibly wrapped.
-        success: what success is: "terminated", "positive_reward", "reported", or a function (reward, terminated, truncated,
+        success: how an episode succeeds: "terminated", "positive_reward", "reported", or a function (reward, terminated, truncated,
             info) -> bool, called with an episode's last step. An episode whose last action was rejected has no such step,
             and no success. "none": no episode counts as a success, for what reads rewards alone.
         state_key: the content of a state: "observation" (default), "rounded:DECIMALS", or a function (observation, info)
             -> content; ``content_key`` makes the key. Equal keys should mean an equal future: with a partial
             observation as key, states that look alike are merged.
-        task: which episodes share what is learned about states: None (default), all of them; the name of an entry of ``info``,
-            or a function (observation, info) -> content, read at ``reset``: those with equal content.
+        task: which episodes share what is learned about states. None (default): all of them. The name of an entry of
+            ``info``, or a function (observation, info) -> content, read at ``reset``: episodes with equal content.
         name: name of the problem, the prefix of task ids; default its Gymnasium id, with a digest of arguments that are
             not the default.
         only_listed: an action that the environment does not list in the step, under ``info["admissible_actions"]``, is rejected
@@ -90,13 +95,13 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
     finite action space, the samples of a ``TextSpace``, or what the environment itself lists under this key in each step.
 
     Raises:
-        ConfigError: no rule of success, an unknown name, no Gymnasium environment, or one whose actions have no text.
+        ConfigError: no rule of success, an unknown name, something that is not a Gymnasium environment, or one whose actions have no text.
     """
 
     env_name: ClassVar[str] = "foreign"
 
     def __reduce__(self) -> Any:
-        """Copy and pickle the environment inside as it is: it has no snapshots that another one could restore."""
+        """Copy and pickle the environment inside as it is, with what has no arguments to be made from."""
         return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]  # as pickle does by default
 
     def __init__(
@@ -140,6 +145,8 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         self._observation: Any = None
         self._inner_info: dict[str, Any] = {}
         self._key, self._task_key, self._succeeded, self._own_noise = "", "", False, False
+        # since the start: texts of actions, pairs of words that seed noise, None for a rejected action
+        self._events: list[str | list[int] | None] = []
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; see ``AgentEnv.reset``.
@@ -162,11 +169,32 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
             note_failure(error, self.name, "reset")
             raise
         self._observation, self._inner_info = read_reset(started, self.name)
+        self._events = []
         if self._own_noise:
-            words = [self.np_random.bit_generator.random_raw() for _ in range(2)]
-            self.inner.unwrapped.np_random = np.random.Generator(np.random.PCG64([int(word) for word in words]))
+            self._seed_noise(self.np_random)
         self._succeeded, self._key = False, self._state_key()
         self._task_key = self._task_rule(self._observation, self._inner_info)
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """The generator; setting it gives the environment inside a new one, too, so that what follows differs."""
+        return super().np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self._np_random, self._np_random_seed = value, -1
+        self._seed_noise(value)
+
+    def _seed_noise(self, rng: np.random.Generator) -> None:
+        """Give the environment inside a generator that is drawn from another one."""
+        words = [int(rng.bit_generator.random_raw()) for _ in range(2)]
+        self._replace_noise(words)
+
+    def _replace_noise(self, words: list[int]) -> None:
+        self.inner.unwrapped.np_random = np.random.Generator(np.random.PCG64(words))
+        if self._events and isinstance(self._events[-1], list):
+            self._events.pop()  # nothing was drawn from that one
+        self._events.append(words)
 
     def _state_key(self) -> str:
         function = self._state_rule
@@ -195,6 +223,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
             raise
         read = read_step(result, self.name)
         self._observation, self._inner_info = read.observation, read.info
+        self._events.append(action_text(action))
         self._key, cut = self._state_key(), read.truncated
         if read.terminated or cut or self.elapsed_steps >= self.max_steps:
             cut = cut or not read.terminated
@@ -204,9 +233,11 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one step; see ``AgentEnv.step``.
 
-        Overridden to say once that an episode was ended by a limit that nobody chose.
+        Overridden to record rejected actions, and to warn once when the default limit ends an episode.
         """
         result = super().step(action)
+        if not result[-1]["action_valid"]:
+            self._events.append(None)
         if self._limit_is_default and self.elapsed_steps >= self.max_steps:
             self._limit_is_default = False
             warnings.warn(
@@ -258,34 +289,68 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         return action_text(parsed)
 
     def get_state(self) -> str:
-        """Snapshots are missing.
+        """Return what happened since the start as JSON text; see the module."""
+        content = dict(self.task.content)
+        return json.dumps({"format": FORMAT, "task": content, "events": self._events, "state_key": self._key})
+
+    def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
+        """Restore a snapshot by doing the same again; see ``AgentEnv.set_state``.
 
         Raises:
-            ConfigError: always.
+            DataError: not a snapshot of this environment, or doing the same again leads to another state.
         """
-        self._missing("snapshots")
+        task, events, state_key = self._read(snapshot)
+        self._own_noise = False  # the snapshot has its own
+        self._begin(task, elapsed=0)
+        for event in events:
+            if isinstance(event, list):
+                self._replace_noise(event)
+            elif event is None:
+                self._events.append(None)
+                self.elapsed_steps += 1
+                self._over = self.elapsed_steps >= self.max_steps
+            elif self._over or not super().step(event)[-1]["action_valid"]:
+                self._key = ""  # what was done cannot be done again
+                break
+        if self._key != state_key:
+            raise DataError(
+                f"{self.name}: the actions of a snapshot led to state {self._key!r} and not to {state_key!r} again. Snapshots, branches and "
+                "continuations of a foreign environment need one whose steps follow from the seed of reset and its np_random"
+            )
+        return self._observe(), self._info(True, True, False, "")
 
-    def set_state(self, _snapshot: str) -> tuple[Any, dict[str, Any]]:
-        """Snapshots are missing.
-
-        Raises:
-            ConfigError: always.
-        """
-        self._missing("snapshots")
+    def _read(self, snapshot: str) -> tuple[Task, list[str | list[int] | None], str]:
+        """The parts of a snapshot, checked: task, events, state key."""
+        data = parse_json(snapshot, where=f"a snapshot of {self.name}")
+        if (
+            not isinstance(data, dict)
+            or data.get("format") != FORMAT
+            or set(data) != {"format", "task", "events", "state_key"}
+        ):
+            raise DataError(f"{self.name}: expected a snapshot as get_state() gives it, got {short_repr(snapshot, 80)}")
+        events = data["events"]
+        if not isinstance(events, list) or not all(map(_is_event, events)):
+            raise DataError(f"{self.name}: the events of a snapshot must be texts of actions, null, or pairs of seeds")
+        seeds = sum(isinstance(event, list) for event in events)
+        if len(events) - seeds > self.max_steps:
+            raise DataError(f"{self.name}: a snapshot has more turns than max_steps={self.max_steps}")
+        if seeds > self.max_steps + 1:
+            raise DataError(
+                f"{self.name}: a snapshot has {seeds} pairs of seeds, and an episode of max_steps={self.max_steps} has at most "
+                f"{self.max_steps + 1}: one before each turn, and one at the end"
+            )
+        return self.tasks.from_content(data["task"]), events, str(data["state_key"])
 
     @property
     def oracle(self) -> Oracle:
-        """An oracle is missing.
+        """Raise, as a foreign environment has no oracle.
 
         Raises:
             ConfigError: always.
         """
-        self._missing("oracle")
-
-    def _missing(self, what: str) -> NoReturn:
         raise ConfigError(
-            f"{self.name} has no {what}, because it is a foreign environment. Experts, oracle values, branches and "
-            "continuations need a creditflow environment. `creditflow new env NAME` creates a template for one"
+            f"{self.name} has no oracle, because it is a foreign environment. Experts and oracle values need a creditflow "
+            "environment. `creditflow new env NAME` creates a template for one"
         )
 
     def render(self) -> Any:
@@ -361,6 +426,13 @@ class SeedTasks:
     def task_ids(self) -> tuple[str, ...]:
         """(): there are endlessly many."""
         return ()
+
+
+def _is_event(event: Any) -> bool:
+    """Whether an entry of a snapshot is a rejected action, the text of an action, or two words that seed a generator."""
+    if isinstance(event, list):
+        return len(event) == 2 and all(type(word) is int and 0 <= word < 2**64 for word in event)
+    return event is None or isinstance(event, str)
 
 
 def problem_name(env: gym.Env[Any, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Request bodies, read within a limit."""
+"""Request bodies, read within a limit, and the limits of a server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from creditflow.envs.reading.json_text import decode_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+from dataclasses import fields
 
-__all__ = ["BadRequestError", "read_body", "read_json"]
+from creditflow.envs.errors import ConfigError
+
+__all__ = ["BadRequestError", "read_body", "read_json", "require_positive"]
 
 
 class BadRequestError(Exception):
@@ -51,6 +54,18 @@ async def read_json(request: Request, limit: int) -> Any:
     """
     body = await read_body(request, limit)
     try:
-        return decode_json(body.decode(json.detect_encoding(body), "surrogatepass"), locate=False)
+        return decode_json(body.decode(json.detect_encoding(body), "surrogatepass"))
     except ValueError as error:
         raise BadRequestError("json_invalid", ("body",), f"the body must be JSON: {str(error)[:80]}") from error
+
+
+def require_positive(limits: Any, what: str) -> None:
+    """Check a dataclass of limits: those whose default is an integer must be at least 1, the others above 0.
+
+    Raises:
+        ConfigError: a limit is too low.
+    """
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if value < 1 if isinstance(field.default, int) else value <= 0:
+            raise ConfigError(f"every limit of {what} must be positive, got {limits}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -34,10 +33,8 @@ __all__ = [
 class RepeatedKeyError(ValueError):
     """An object has the same key twice."""
 
-    def __init__(self, key: str, line: int = 0) -> None:
-        super().__init__(
-            f"the key {short_repr(key, 80)} occurs twice in one object" + (f" (line {line})" if line else "")
-        )
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key {short_repr(key, 80)} occurs twice in one object")
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,7 +80,7 @@ def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON, nan_as_n
         Dicts without repeated keys, lists, strings, finite numbers, booleans and None, within the limits.
 
     Raises:
-        DataError: any other text; names ``where``, and line and key of a repeated key.
+        DataError: any other text; names ``where``, and a repeated key.
     """
     if len(data) > limits.characters:
         raise DataError(f"{where}: longer than {limits.characters:,} characters")
@@ -98,12 +95,11 @@ def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON, nan_as_n
     return value
 
 
-def decode_json(text: str, *, locate: bool = True, decoder: json.JSONDecoder = _DECODER) -> Any:
+def decode_json(text: str, *, decoder: json.JSONDecoder = _DECODER) -> Any:
     """Decode a text of bounded length, for readers that check every value themselves (all others use ``parse_json``).
 
     Args:
         text: the text.
-        locate: whether to find the line of a repeated key, which takes many times as long as decoding; False for servers.
         decoder: decoder of this module.
 
     Raises:
@@ -111,35 +107,8 @@ def decode_json(text: str, *, locate: bool = True, decoder: json.JSONDecoder = _
     """
     try:
         return decoder.decode(text)
-    except RepeatedKeyError:
-        if not locate:
-            raise
-        raise RepeatedKeyError(*_repeated_key(text)) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
-
-
-_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
-
-
-def _repeated_key(text: str) -> tuple[str, int]:
-    """Return the first repeated key and its line. Slow: only for texts that are known to have one."""
-    open_objects: list[set[str] | None] = []  # None for a list
-    before = ""
-    for match in _PART.finditer(text):
-        symbol = match.group()
-        if symbol in ("{", "["):
-            open_objects.append(set() if symbol == "{" else None)
-        elif symbol in ("}", "]"):
-            open_objects.pop()
-        elif symbol == ":":
-            keys, key = open_objects[-1], json.loads(before)
-            if keys is not None:
-                if key in keys:
-                    return key, text.count("\n", 0, match.start()) + 1
-                keys.add(key)
-        before = symbol
-    raise AssertionError("no key is repeated")
 
 
 def read_json(path: str | Path, limits: Limits = JSON) -> Any:

@@ -21,7 +21,6 @@ from creditflow.envs.reading.limits import ALLOWANCE, MAX_BLANK_LINES, MAX_RATIO
 __all__ = [
     "CompressedDataError",
     "Decompressed",
-    "decompress_bytes",
     "numbered_lines",
     "open_bytes",
     "open_text",
@@ -202,21 +201,3 @@ def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "ut
             if blank > MAX_BLANK_LINES:
                 raise DataError(f"{where}: more than {MAX_BLANK_LINES:,} blank lines")
         yield where, line
-
-
-def decompress_bytes(data: bytes, limit: int, where: str) -> bytes:
-    """Decompress the output of ``zlib.compress``.
-
-    Raises:
-        DataError: damaged data, or more than ``limit`` bytes.
-    """
-    decompressor = zlib.decompressobj()
-    try:
-        content = decompressor.decompress(data, limit + 1)
-    except zlib.error as error:
-        raise DataError(f"{where}: damaged ({error})") from error
-    if len(content) > limit:
-        raise DataError(f"{where}: decompresses to more than {limit:,} bytes")
-    if not decompressor.eof:
-        raise DataError(f"{where}: truncated")
-    return content

@@ -18,9 +18,7 @@ from creditflow.envs.sokoban.render import (
     FRAMES_PER_SECOND,
     RENDER_MODES,
     Painter,
-    Window,
     check_render_mode,
-    missing_for_window,
 )
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
@@ -71,14 +69,14 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
             rejected action costs nothing.
         max_steps: step limit of an episode. Default: 30 for panels, all of whose levels have solutions of at most 20
             moves; 120, gym-sokoban's limit, for any other source.
-        symbols: "unicode" (``#_OX√PS``), "ascii" (``#_OX*PS``), "xsb" (``#-.$*@+``) or seven characters in that order:
-            wall, floor, target, box, box on target, player, player on target; or a mapping such as {"box_on_target": "B"}.
+        symbols: "unicode" (``#_OX√PS``), "ascii" (``#_OX*PS``) or "xsb" (``#-.$*@+``), in the order wall, floor, target,
+            box, box on target, player, player on target.
         separator: character between two cells in the text, or "".
         text_format: "grid" of symbols, "coordinates" (lists of cells) or "grid_coordinates" (both).
         grid_shape: rows and columns of array observations; default: large enough for every level of the source.
         tile_size: pixels per cell and axis, in "rgb" observations and rendered frames; 28 is one token of Qwen2.5-VL, 32 one
             of Qwen3-VL.
-        render_mode: "rgb_array", "ansi", or "human", a window, which is shown after every reset and step.
+        render_mode: "rgb_array" or "ansi".
         oracle_memory_mb: memory limit of the oracle's table in MiB.
 
     Info has, besides the common keys, ``boxes_on_target: int``, ``boxes: int``, ``player_moved: bool`` and
@@ -88,7 +86,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
     board shows the whole state.
 
     Raises:
-        ConfigError: an invalid argument; frames of more than ``render.MAX_FRAME_PIXELS``; "human" without a display.
+        ConfigError: an invalid argument; frames of more than ``render.MAX_FRAME_PIXELS``.
         LevelError: a malformed level.
     """
 
@@ -111,7 +109,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         max_moves: int = 0,
         reward: str = "sparse",
         max_steps: int | None = None,
-        symbols: str | Mapping[str, str] = "unicode",
+        symbols: str = "unicode",
         separator: str = " ",
         text_format: str = "grid",
         grid_shape: Sequence[int] | None = None,
@@ -125,14 +123,11 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
             max_steps = PANEL_STEPS if (levels, level, generator) == (None, None, None) else OTHER_STEPS
         super().__init__(tasks=tasks, max_steps=max_steps)
         self.render_mode = render_mode
-        if missing_for_window():  # this machine's modes, which Gymnasium's checker tries one by one
-            self.metadata = {**self.metadata, "render_modes": [mode for mode in RENDER_MODES if mode != "human"]}
         self.text_view = TextView(symbols, separator, text_format)
         self.grid_shape = shape if grid_shape is None else checked_shape(grid_shape)
         self.painter = painter = Painter(tile_size)
-        if render_mode in ("rgb_array", "human"):
+        if render_mode == "rgb_array":
             painter.shape(*self.grid_shape)
-        self._window = Window("Sokoban") if render_mode == "human" else None
         self._vocabulary = make_vocabulary(n_actions)
         self._turns = turns = MoveTurns(self._vocabulary, moves_per_turn, moves_policy, action_mode, max_moves)
         self.moves_per_turn = turns.limit
@@ -179,6 +174,10 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         self._player_moved = self._moved_box = False
         return self._parser(action)
 
+    def _spell(self, action: Any) -> str:
+        moves = action if type(action) is tuple else (action,)
+        return " ".join(self._vocabulary.texts[move] for move in moves)
+
     def _rejection_reason(self, _action: Any) -> str:
         return ""  # every action is admissible, a bump into a wall too
 
@@ -204,8 +203,6 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         return self._rewards.rejected
 
     def _observe(self) -> Any:
-        if self._window is not None:
-            self._window.show(self.painter.paint(grid(self._board, self._width)))
         return self._view(self._board, self._width)
 
     def observe_board(self, board: bytes, width: int) -> Any:
@@ -237,7 +234,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         Raises:
             ConfigError: not an action of this environment.
         """
-        if self._turns.several and self._turns.parse(text)[0] is not None:
+        if (self._turns.several or self._text_actions) and self._parser(text)[0] is not None:
             return text
         if text not in self._vocabulary.texts:
             raise ConfigError(f"not an action: {short_repr(text)}; expected one of {', '.join(self._vocabulary.texts)}")
@@ -277,7 +274,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         return self._oracle
 
     def render(self) -> Any:
-        """Return the board as uint8 (rows * tile_size, columns * tile_size, 3), or as text, by ``render_mode``; show it with "human".
+        """Return the board as uint8 (rows * tile_size, columns * tile_size, 3), or as text, by ``render_mode``.
 
         Raises:
             EpisodeError: before the first ``reset``.
@@ -292,13 +289,4 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
             raise EpisodeError("there is nothing to render yet: call reset() first")
         if self.render_mode == "ansi":
             return self.text_view.draw(self._board)
-        frame = self.painter.paint(grid(self._board, self._width))
-        if self._window is None:
-            return frame
-        self._window.show(frame)
-        return None
-
-    def close(self) -> None:
-        """Close the window of "human"."""
-        if self._window is not None:
-            self._window.close()
+        return self.painter.paint(grid(self._board, self._width))

@@ -17,20 +17,18 @@ from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
 from creditflow.envs.webshop.goals.nouns import named_tagger
 from creditflow.envs.webshop.goals.tasks import ListedGoals, goal_from_content
-from creditflow.envs.webshop.html import render_html
 from creditflow.envs.webshop.oracle import ShopOracle
 from creditflow.envs.webshop.presets import resolve_preset
 from creditflow.envs.webshop.render import (
     insert_ads,
     next_key,
     page_nodes,
-    render_json,
     render_rich,
     render_text,
     rewardflow_state,
     verl_page,
 )
-from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts
+from creditflow.envs.webshop.reward import NO_PURCHASE
 from creditflow.envs.webshop.rules import INDEX, Shop, ShopState, address, check_state, listed_actions
 from creditflow.envs.webshop.snapshot import Snapshot, read_snapshot, write_snapshot
 from creditflow.envs.webshop.tasks import open_tasks, solvable
@@ -50,16 +48,14 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
     Args:
         panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train". The panels
             "small-synthetic-v1" and "small-human-v1" go with ``data``: goals of WebShop's thousand products.
-        data: otherwise instead of a panel, a folder with WebShop's files, or one written by ``creditflow data import webshop``. Or a
-            ``Stock``, to which ``goals``, ``seed`` and ``num_products`` do not apply.
+        data: otherwise instead of a panel, a folder with WebShop's files; or a
+            ``Stock``, to which ``goals`` and ``seed`` do not apply.
         goals: with ``data``, "synthetic" or "human".
         split: with ``data``, a split of the preset: "val" and "train" (verl_agent, rewardflow, graphgpo), "test", "dev"
             and "train" (upstream), "valid" and "train" (standard), or "all".
         seed: with ``data``, random seed of prices and price caps; in the trainers' presets also of the order of goals.
-        num_products: with ``data``, number of records to read.
-        solvable_only: with ``data``, leave out goals whose own product cannot be bought for a score of 1.
         preset: see ``presets``; the next six arguments override it.
-        obs_mode: "text", "text_rich", "json" or "html".
+        obs_mode: "text" or "text_rich".
         reward: "score" or "ten".
         max_steps: limit of an episode.
         show_attributes: whether item pages offer their attributes.
@@ -89,8 +85,6 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         goals: str = "synthetic",
         split: str = "all",
         seed: int = 42,
-        num_products: int | None = None,
-        solvable_only: bool = False,
         preset: str = "standard",
         obs_mode: str | None = None,
         reward: str | None = None,
@@ -118,8 +112,6 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
             goals=goals,
             split=split,
             seed=seed,
-            num_products=num_products,
-            solvable_only=solvable_only,
         )
         super().__init__(tasks=self.goal_tasks, max_steps=self.preset.max_steps)
         self.stock = self.goal_tasks.stock
@@ -185,6 +177,9 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
             return None, "an action has the form search[words] or click[name]"
         return parsed, ""
 
+    def _spell(self, action: ShopAction) -> str:
+        return str(action)
+
     def _rejection_reason(self, action: ShopAction) -> str:
         return self.shop.rejection_reason(self._state, action)
 
@@ -212,10 +207,6 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
 
     def _render(self, mode: str) -> str:
         shop, state = self.shop, self._state
-        if mode == "json":
-            return render_json(shop, state)
-        if mode == "html":
-            return render_html(shop, state)
         nodes = page_nodes(shop, state)
         if self.preset.ads:
             nodes = insert_ads(nodes, self.preset.ads, self._noise, chance=self.preset.ad_chance)
@@ -283,11 +274,6 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
     def oracle(self) -> ShopOracle:
         """The oracle, which evaluates snapshots."""
         return self._oracle
-
-    @property
-    def reward_parts(self) -> RewardParts:
-        """The parts of the score; zeros before a purchase."""
-        return self._parts
 
     def render(self) -> Any:
         """The page with labelled buttons, as a text or a frame."""

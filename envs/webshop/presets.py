@@ -18,11 +18,11 @@ from creditflow.envs.errors import ConfigError, check_name, short_repr
 
 __all__ = ["PRESETS", "ObservationMode", "Preset", "RewardMode", "TextKey", "resolve_preset"]
 
-ObservationMode = Literal["text", "text_rich", "json", "html"]
+ObservationMode = Literal["text", "text_rich"]
 RewardMode = Literal["score", "ten"]
 TextKey = Literal["page", "bare_page", "clicked"]
 
-OBSERVATION_MODES: Final = ("text", "text_rich", "json", "html")
+OBSERVATION_MODES: Final = ("text", "text_rich")
 REWARD_MODES: Final = ("score", "ten")
 
 

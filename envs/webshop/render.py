@@ -1,8 +1,8 @@
 """A page as a list of nodes, and its observation as text, as text with labelled buttons, or as JSON.
 
 The nodes are the texts of the original's pages in page order; both text forms are made from them alone. White space is
-treated as by the original's conversion to HTML and back: empty nodes vanish, blank nodes become one space. ``verl_page`` and ``upstream_history`` write the formats of verl-agent,
-RewardFlow and the original.
+treated as by the original's conversion to HTML and back: empty nodes vanish, blank nodes become one space. ``verl_page`` and ``rewardflow_state`` write the formats of verl-agent
+and RewardFlow.
 
 Advertisements are the noise with which GraphGPO tests its merging of states: only the observation changes, not the rules,
 the actions or the state keys. The lines and their positions are a function of a key sampled at reset and of the actions
@@ -24,12 +24,9 @@ __all__ = [
     "insert_ads",
     "next_key",
     "page_nodes",
-    "render_json",
     "render_rich",
     "render_text",
     "rewardflow_state",
-    "upstream_history",
-    "verl_actions",
     "verl_page",
 ]
 
@@ -155,28 +152,6 @@ def render_rich(nodes: Iterable[Node], state: ShopState, session: str) -> str:
     return "".join(f"{line}\n" for line in [*reversed(notes), *lines])
 
 
-def render_json(shop: Shop, state: ShopState) -> str:
-    """The page as a JSON object: kind, instruction, content, clickable texts."""
-    page: dict[str, object] = {"page": state.page, "instruction": shop.goal.instruction}
-    if state.page == "results":
-        listed = [shop.catalogue.product(asin) for asin in shop.listed(state)]
-        page["query"], page["number"] = state.query, state.number
-        page["total"] = len(shop.catalogue.search(state.query).asins)
-        page["products"] = [{"asin": p.asin, "title": p.title, "price": p.price_tag} for p in listed]
-    elif state.page in ("item", "sub", "done"):
-        product = shop.product(state)
-        page["product"] = {"asin": product.asin, "title": product.title, "price": product.price_tag}
-        page["chosen"] = dict(state.options)
-        if state.page == "item":
-            page["options"] = {name: list(values) for name, values in product.options}
-        elif state.page == "sub":
-            page["section"], page["texts"] = state.sub, [text.strip() for text in sub_page_texts(shop, state)]
-        else:
-            page["score"] = shop.purchase(state).score
-    page["clickables"] = list(shop.clickables(state))
-    return json.dumps(page, ensure_ascii=False)
-
-
 def verl_page(text: str, instruction: str) -> str:
     """A text page as verl-agent shows it: the parts after the instruction, each in single quotes.
 
@@ -192,15 +167,6 @@ def verl_page(text: str, instruction: str) -> str:
     return SEPARATOR.join(f"'{piece}'" for piece in texts[texts.index(expected) + 1 :])
 
 
-def verl_actions(has_search_bar: bool, clickables: Iterable[str]) -> tuple[str, ...]:
-    """The actions that verl-agent lists in a prompt; on the first page ``click[search]`` is among them.
-
-    >>> verl_actions(True, ["search"])
-    ('search[<your query>]', 'click[search]')
-    """
-    return (*(("search[<your query>]",) if has_search_bar else ()), *(f"click[{text}]" for text in clickables))
-
-
 def rewardflow_state(page: str, clicked: Iterable[str]) -> str:
     """RewardFlow's state: verl-agent's page, and the option values clicked, in the order of the clicks.
 
@@ -212,30 +178,6 @@ def rewardflow_state(page: str, clicked: Iterable[str]) -> str:
     """
     values = list(clicked)
     return f"{page} clicked attributes: [{', '.join(values)}]" if values else page
-
-
-def upstream_history(
-    page: str, pages: Sequence[str], actions: Sequence[str], num_prev_obs: int = 0, num_prev_actions: int = 0
-) -> str:
-    """A page with earlier pages and actions in front, oldest first, as with the original's ``num_prev_*`` options.
-
-    Args:
-        page: the present page.
-        pages: the pages before it, oldest first.
-        actions: the actions so far, oldest first; the last one led to ``page``.
-        num_prev_obs: number of earlier pages.
-        num_prev_actions: number of actions.
-
-    >>> upstream_history("C", ["A", "B"], ["a", "b"], num_prev_obs=1, num_prev_actions=2)
-    'a [SEP] B [SEP] b [SEP] C'
-    """
-    texts = [page]
-    for back in range(1, max(num_prev_obs, num_prev_actions) + 1):
-        if back <= min(num_prev_actions, len(actions)):
-            texts.append(actions[-back])
-        if back <= min(num_prev_obs, len(pages)):
-            texts.append(pages[-back])
-    return SEPARATOR.join(reversed(texts))
 
 
 AD_BANK = (

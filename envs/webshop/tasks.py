@@ -5,20 +5,17 @@ A stock is loaded once per process and shared by all environments over the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
-from creditflow.envs.files.checksummed_folder import is_checksummed
 from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import PanelRow, parse_panel_spec
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.stock import Stock, load_stock
 from creditflow.envs.webshop.goals.goals import Goal
-from creditflow.envs.webshop.goals.stored import open_store
 from creditflow.envs.webshop.goals.tasks import GoalTasks, ListedGoals
 from creditflow.envs.webshop.presets import Preset
 from creditflow.envs.webshop.reward import attributes_met, option_met
@@ -52,13 +49,9 @@ def solvable(catalogue: Catalogue, goal: Goal) -> bool:
 
 
 @lru_cache(maxsize=4)
-def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
-    """The stock of a folder, cached; a store is memory-mapped, WebShop's files are read into memory."""
-    if is_checksummed(path):
-        if num_products is not None:
-            raise ConfigError("num_products has no effect on a store; import fewer products instead")
-        return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)
-    return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed, num_products=num_products)
+def open_stock(path: str, goals: str, seed: int, goal_seed: int) -> Stock:
+    """The stock of a folder, cached."""
+    return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed)
 
 
 @lru_cache(maxsize=16)
@@ -68,7 +61,7 @@ def _rows_of(spec: str) -> tuple[PanelRow, ...]:
 
 @lru_cache(maxsize=16)
 def _listed_goals(path: str, kind: str, spec: str) -> ListedGoals:
-    return ListedGoals(open_stock(path, kind, SEED, GOAL_SEED, None), _rows_of(spec))
+    return ListedGoals(open_stock(path, kind, SEED, GOAL_SEED), _rows_of(spec))
 
 
 def _open_released(panel: str, data: str | Path | Stock | None, kind: str) -> ListedGoals:
@@ -82,7 +75,7 @@ def _open_released(panel: str, data: str | Path | Stock | None, kind: str) -> Li
         raise ConfigError(
             f"panel {panel!r} lists goals of WebShop's 1,000 released products without their texts; pass their folder with data=FOLDER"
         )
-    stock = data if isinstance(data, Stock) else open_stock(_path(data), kind, SEED, GOAL_SEED, None)
+    stock = data if isinstance(data, Stock) else open_stock(_path(data), kind, SEED, GOAL_SEED)
     try:
         return (
             ListedGoals(stock, _rows_of(panel)) if isinstance(data, Stock) else _listed_goals(_path(data), kind, panel)
@@ -106,8 +99,6 @@ def open_tasks(
     goals: str,
     split: str,
     seed: int,
-    num_products: int | None,
-    solvable_only: bool,
 ) -> GoalTasks | ListedGoals:
     """The environment's goals.
 
@@ -115,17 +106,15 @@ def open_tasks(
         ConfigError: incompatible arguments, or an unknown name.
         DataError: files that are missing or malformed.
     """
-    alone = (goals, split, seed, num_products, solvable_only) == ("synthetic", "all", SEED, None, False)
+    alone = (goals, split, seed) == ("synthetic", "all", SEED)
     if isinstance(panel, str) and (kind := RELEASED.get(panel.partition(":")[0])):
         if not alone:
-            raise ConfigError(
-                f"panel {panel!r} determines the goals; leave out goals, split, seed, num_products and solvable_only"
-            )
+            raise ConfigError(f"panel {panel!r} determines the goals; leave out goals, split and seed")
         return _open_released(panel, data, kind)
     if data is None:
         if not alone:
             raise ConfigError(
-                "goals, split, seed, num_products and solvable_only require data=…; the embedded shop needs "
+                "goals, split and seed require data=…; the embedded shop needs "
                 f"panel='{DEFAULT_PANEL}' or another panel and split"
             )
         if not isinstance(panel, str | None):
@@ -137,16 +126,11 @@ def open_tasks(
             f"data works with the panels {', '.join(RELEASED)} or without a panel, got panel={short_repr(panel)}"
         )
     check_name("kind of goals", goals, ("synthetic", "human"))
-    if type(seed) is not int or (num_products is not None and (type(num_products) is not int or num_products < 1)):
-        raise ConfigError(
-            f"seed must be an integer, num_products a positive one or None, got {short_repr(seed)} and {short_repr(num_products)}"
-        )
+    if type(seed) is not int:
+        raise ConfigError(f"seed must be an integer, got {short_repr(seed)}")
     if isinstance(data, Stock):
         stock = data
     else:
         goal_seed = seed if preset.goal_seed is None else preset.goal_seed
-        stock = open_stock(_path(data), goals, seed, goal_seed, num_products)
-    numbers: Sequence[int] = range(len(stock.goals))[preset.goal_range(split)]
-    if solvable_only:
-        numbers = [number for number in numbers if solvable(stock.catalogue, stock.goals[number])]
-    return GoalTasks(stock, numbers)
+        stock = open_stock(_path(data), goals, seed, goal_seed)
+    return GoalTasks(stock, range(len(stock.goals))[preset.goal_range(split)])

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
-    "JSON_CALLS", "TEXT_CALLS", "Call", "Parse", "Tool", "is_tagged", "parse_plain", "parse_tags", "parse_tool_call",
+    "JSON_CALLS", "TEXT_CALLS", "Block", "Call", "Parse", "Tool", "blocks", "is_tagged", "parse_plain", "parse_tags", "parse_tool_call",
     "tagged_thought", "thought_before", "truncate_turn", "turn_fault",
 ]  # fmt: skip
 
@@ -46,12 +46,9 @@ CALLS: Final = "search|access|answer|tool_call"
 _RESULTS: Final = "tool_response|information|warning|observation"
 _TAG: Final = re.compile(rf"(</?(?:think|{CALLS}|{_RESULTS})>)")
 _CALL_TAGS: Final = tuple(f"<{name}>" for name in CALLS.split("|"))
-_THOUGHT: Final = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 # an unclosed block extends to the end of the text: it may be a truncated call
 _BLOCK: Final = re.compile(rf"<({CALLS}|{_RESULTS})>.*?(?:</\1>|\Z)", re.DOTALL)
 _THINK: Final = re.compile(r"</?think>")
-_TEXT_CALL: Final = re.compile(r"<(search|answer|access)>(.*?)</\1>", re.DOTALL)
-_TOOL_CALL: Final = re.compile(r"<(tool_call|answer)>(.*?)</\1>", re.DOTALL)
 _LINE: Final = re.compile(r"^[ \t]*(search|visit|answer)[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -101,6 +98,34 @@ def _parts(response: str) -> tuple[str | None, str, str] | None:
     return inside, tags[0][1:-1], body
 
 
+class Block(NamedTuple):
+    """``<tag>body</tag>`` in a text, from ``start`` to ``end``."""
+
+    tag: str
+    body: str
+    start: int
+    end: int
+
+
+def blocks(text: str, *tags: str) -> Iterator[Block]:
+    """The blocks of a text, each up to its first closing tag, without those inside another. Linear time for any input.
+
+    >>> [block.body for block in blocks("<a>1</a> <b>2 <a>3</a> <a>4", "a", "b")]
+    ['1', '3']
+    """
+    closed, at = set(tags), 0
+    for opening in re.finditer(f"<({'|'.join(tags)})>", text):
+        tag = opening[1]
+        if opening.start() < at or tag not in closed:
+            continue
+        end = text.find(f"</{tag}>", opening.end())
+        if end < 0:
+            closed.remove(tag)  # nor are later ones
+            continue
+        at = end + len(tag) + 3
+        yield Block(tag, text[opening.end() : end], opening.start(), at)
+
+
 def tagged_thought(response: str, thought: str = "") -> str:
     """The text between <think> and </think>, without calls and results written in it; of no tags what was kept apart.
 
@@ -112,7 +137,7 @@ def tagged_thought(response: str, thought: str = "") -> str:
         thought: see ``turn_fault``; it counts where the response is a bare call.
     """
     if "<think>" in response:
-        return "\n".join(_BLOCK.sub(" ", inside) for inside in _THOUGHT.findall(response))
+        return "\n".join(_BLOCK.sub(" ", block.body) for block in blocks(response, "think"))
     turn = _parts(response)
     return thought if turn and turn[0] is None else ""
 
@@ -145,22 +170,25 @@ def parse_plain(text: str) -> Parse:
 
 def parse_tags(text: str) -> Parse:
     """The first ``<search>``, ``<answer>`` or ``<access>`` block, stripped; what comes later is ignored, as in Search-R1."""
-    block = _TEXT_CALL.search(text)
+    block = next(blocks(text, "search", "answer", "access"), None)
     if block is None:
         return Parse(None, "no call found: put a query between <search> and </search>, or an answer between <answer> "
                      "and </answer>")  # fmt: skip
-    call, reason = _read_call(block.group(1), block.group(2))
-    return Parse(call, reason, thought_before(text[: block.start()]) if call else "")
+    call, reason = _read_call(block.tag, block.body)
+    return Parse(call, reason, thought_before(text[: block.start]) if call else "")
 
 
 def parse_tool_call(text: str) -> Parse:
     """``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` or ``<answer>…</answer>``, exactly one of them."""
-    outside = _THOUGHT.sub(lambda match: " " * len(match[0]), text)  # of the same length, so that positions agree
-    blocks = list(_TOOL_CALL.finditer(outside))
-    if len(blocks) != 1:
-        return Parse(None, f"expected exactly one <tool_call> or <answer> block, found {len(blocks)}")
-    call, reason = _read_call(blocks[0].group(1), blocks[0].group(2))
-    return Parse(call, reason, thought_before(text[: blocks[0].start()]) if call else "")
+    pieces, at = [], 0
+    for thought in blocks(text, "think"):  # becomes blanks of the same length, so that positions agree
+        pieces += [text[at : thought.start], " " * (thought.end - thought.start)]
+        at = thought.end
+    calls = list(blocks("".join([*pieces, text[at:]]), "tool_call", "answer"))
+    if len(calls) != 1:
+        return Parse(None, f"expected exactly one <tool_call> or <answer> block, found {len(calls)}")
+    call, reason = _read_call(calls[0].tag, calls[0].body)
+    return Parse(call, reason, thought_before(text[: calls[0].start]) if call else "")
 
 
 def _read_call(tag: str, body: str) -> tuple[Call | None, str]:

@@ -7,22 +7,19 @@ the question and its golden answers, which decide exact match and F1; one of the
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.data_report import DataReport, Difference, PartReport
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.manifests import embedded_manifest
+from creditflow.envs.manifests import DataReport, Item, embedded_manifest, problem_text, verify
 from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.tasks import content_id
 from creditflow.envs.wikisearch.question_files import read_question
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.slices import SLICES, listed_ids, question_hash, released_question
+from creditflow.envs.wikisearch.slices import listed_ids, question_hash, released_question
 
 __all__ = [
     "DATA_SETS",
@@ -30,17 +27,14 @@ __all__ = [
     "SPLITS",
     "Listed",
     "check_questions",
-    "list_questions",
+    "listed_question",
     "load_slices",
-    "write_slices",
 ]
 
 DATA_SETS: Final = ("hotpotqa", "2wiki", "musique")
 MANIFEST: Final = "slices-v1"
 SPLITS: Final = ("train", "dev")
-KINDS: Final = ("same", "other evidence", "changed", "missing", "unusable")
 FORMAT: Final = 1
-MAX_DETAIL: Final = 300  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +54,11 @@ class Listed:
     evidence: str
 
 
-def _listed(question: Question, split: str) -> Listed:
+def listed_question(question: Question, split: str) -> Listed:
+    """The row of a manifest for a question."""
     words = content_id("", [question.text, sorted(set(question.answers))])[1:17]
     steps = [[step.question, step.answer] for step in question.steps]
     return Listed(question.id, split, words, content_id("", steps or [list(edge) for edge in question.edges])[1:17])
-
-
-def list_questions(path: str | Path) -> list[Listed]:
-    """Return the rows of a manifest for a file whose rows name their split.
-
-    Raises:
-        DataError: a malformed file or row.
-    """
-    return [_listed(read_question(row), str(row.get("split", ""))) for _, row in read_json_rows(path)]
-
-
-def write_slices(path: str | Path, slices: Mapping[str, Collection[Listed]]) -> None:
-    """Write a manifest, one question per line: ``[id, split, question, evidence]`` by data set."""
-    sets = []
-    for name, rows in slices.items():
-        lines = ",\n".join(json.dumps([row.id, row.split, row.question, row.evidence]) for row in rows)
-        sets.append(f"{json.dumps(name)}: [\n{lines}\n]")
-    with atomic_writer(path) as out:
-        out.write(f'{{"format_version": {FORMAT}, "slices": {{\n' + ",\n".join(sets) + "\n}}\n")
 
 
 def load_slices(name: str = MANIFEST) -> dict[str, tuple[Listed, ...]]:
@@ -110,42 +86,32 @@ def check_questions(
         DataError: the file cannot be read, or a line is not JSON.
     """
     expected = {row.id: row for row in rows if row.split in splits}
+    return verify(
+        name, MANIFEST, str(path),
+        {(row.split, row.id): (f"{row.question}{row.evidence}", row.question) for row in expected.values()},
+        _items(name, path, expected),
+        parts=[split for split in SPLITS if split in splits],
+        source=f"get the file again from the authors of {name}; --only names the splits to check",
+        alike="exact match and F1 are unaffected; credit by evidence, and the oracle, differ",
+    )  # fmt: skip
+
+
+def _items(name: str, path: str | Path, expected: Mapping[str, Listed]) -> Iterator[Item]:
     ids = listed_ids(name)
-    kinds: dict[str, str] = {}
-    details: dict[str, str] = {}
-    for where, row in read_json_rows(path):
+    for _, row in read_json_rows(path):
         asked = str(row.get("id", row.get("_id", ""))) if isinstance(row, Mapping) else ""
         if asked not in expected:
             continue
-        kind, detail = _compared(row, expected[asked])
-        if kind == "same" and not _as_in_panel(name, row, ids):
-            kind, detail = "other evidence", "the type or the golden passages' titles differ from the panel's"
-        if asked in kinds:
-            kind, detail = "unusable", f"the id occurs twice (again: {where})"
-        kinds[asked], details[asked] = kind, detail
-    differences = [
-        Difference(row.split, kinds.get(row.id, "missing"), row.id, details.get(row.id, ""))
-        for row in sorted(expected.values(), key=lambda row: (SPLITS.index(row.split), row.id))
-        if kinds.get(row.id) != "same"
-    ]
-    reports = [
-        _part(name, split, [row for row in expected.values() if row.split == split], kinds)
-        for split in SPLITS
-        if split in splits
-    ]
-    return DataReport(name, MANIFEST, str(path), reports, differences)
-
-
-def _compared(row: Any, listed: Listed) -> tuple[str, str]:
-    try:
-        actual = _listed(read_question(row), listed.split)
-    except DataError as error:
-        return "unusable", " ".join(str(error).split())[:MAX_DETAIL]
-    if actual.question != listed.question:
-        return "changed", "another question text or other golden answers: exact match and F1 differ"
-    if actual.evidence != listed.evidence:
-        return "other evidence", "exact match and F1 are unaffected; credit by evidence, and the oracle, differ"
-    return "same", ""
+        split = expected[asked].split
+        try:
+            actual = listed_question(read_question(row), split)
+        except DataError as error:
+            yield Item(split, asked, problem=problem_text(error))
+            continue
+        evidence = (
+            actual.evidence if _as_in_panel(name, row, ids) else "another type, or other titles of golden passages"
+        )
+        yield Item(split, asked, f"{actual.question}{evidence}", actual.question)
 
 
 def _as_in_panel(name: str, row: Mapping[str, Any], ids: Mapping[str, str]) -> bool:
@@ -155,18 +121,3 @@ def _as_in_panel(name: str, row: Mapping[str, Any], ids: Mapping[str, str]) -> b
         return listed is None or listed == question_task(released_question(name, row)).task_id
     except DataError:
         return False
-
-
-def _part(name: str, split: str, rows: Collection[Listed], kinds: Mapping[str, str]) -> PartReport:
-    verdicts = [kinds.get(row.id, "missing") for row in rows]
-    counts = {kind: verdicts.count(kind) for kind in KINDS}
-    complete = counts["same"] == len(rows)
-    if complete:
-        verdict = f"can stand for the slice {MANIFEST} of {name} {split}; panel='{SLICES}:{name}-{split}' can be played"
-    elif counts["missing"] == len(rows):
-        verdict = f"cannot stand for the slice of {split}: is this the file of another split? --only names the splits to check"
-    elif counts["same"] + counts["other evidence"] == len(rows):
-        verdict = f"can stand for the slice of {split} where answers are scored, not where evidence is read"
-    else:
-        verdict = f"cannot stand for the slice of {split}: get the file again from the authors of {name}"
-    return PartReport(split, len(rows), len(rows), counts, complete, complete, verdict)

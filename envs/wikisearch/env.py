@@ -37,7 +37,7 @@ from creditflow.envs.wikisearch.protocol.dialects import dialect as named_dialec
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.render import count_tokens
 from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.site import site_options
+from creditflow.envs.wikisearch.retrieval.site import SiteOptions
 from creditflow.envs.wikisearch.rules import UNKNOWN, Budget, Episode, check_call, num_evidence
 from creditflow.envs.wikisearch.snapshot import LastResult, State, read_state, write_state
 from creditflow.envs.wikisearch.tasks import open_library
@@ -45,6 +45,7 @@ from creditflow.envs.wikisearch.tasks import open_library
 __all__ = ["WikiSearchEnv", "extra_info", "stop_reason"]
 
 TOOLS: Final = ("search", "visit")
+SITE: Final = SiteOptions()
 MAX_ACTION: Final = 50_000  # characters of one action; longer ones are rejected unread
 
 
@@ -58,14 +59,12 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         world: instead, ``{"articles": N, "questions": M, "seed": S}``: another fictional encyclopedia.
         corpus: with ``questions``: the path of a passage file or index folder; a folder names its engine.
         retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``retrieval.remote``); or
-            ``{"index": …, "engine": …, "corpus": …, "memory": …, "threads": …}`` (see ``retrieval.opening``).
+            ``{"index": …, "engine": …, "corpus": …, "memory": …, "threads": …}`` (see ``retrieval.store``).
         file_format: with ``questions``: the file's format, or "auto".
-        answers: with ``questions``: what to do where the answer is not a graph node: "none", "virtual" or "skip".
         dialect: "plain", "search_r1", "pica", "tool_call", or "browse": the corpus as a web site (see ``protocol.dialects``
             and ``retrieval.site``).
         tools: ("search", "visit"), or ("search",) if no page can be opened; a search with "browse" then returns passages
             with their URLs instead of a result list.
-        site: with "browse" and visits: how pages are shown, ``{"snippet": …, "page_passages": …, "reader": …}`` (``site.SiteOptions``).
         top_k: passages that a search returns for each query.
         metric: "em", "f1" (bags of words), "pica_f1" (sets of words) or "sub_em": the metric that is the ``score``.
         judge: instead of the metric: a callable (question, golden answers, answer) → score in [0, 1], or the arguments
@@ -102,10 +101,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         corpus: str | None = None,
         retriever: Mapping[str, Any] | None = None,
         file_format: str = "auto",
-        answers: str = "none",
         dialect: str = "plain",
         tools: Sequence[str] = TOOLS,
-        site: Mapping[str, Any] | None = None,
         top_k: int = 3,
         metric: str = "em",
         judge: Judge | Mapping[str, Any] | None = None,
@@ -122,17 +119,13 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             raise ConfigError(f"oracle must be 'exact' or 'proxy', got {short_repr(oracle)}")
         self.budget = Budget(top_k, max_calls, max_tokens, max_passage_chars, max_result_tokens)
         library = open_library(
-            panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, file_format=file_format, answers=answers
+            panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, file_format=file_format
         )  # fmt: skip
         self.dialect, self.visits = named_dialect(dialect), _has_visits(tools)
         if not self.visits:
-            if site is not None:
-                raise ConfigError(
-                    "site says how pages are shown, and without the tool 'visit' no page is: leave it out"
-                )
             library = replace(library, visits=False)
-        elif (site_settings := site_options(site, dialect)) is not None:
-            library = library.on_site(site_settings)
+        elif dialect == "browse":
+            library = library.on_site(SITE)
         super().__init__(tasks=library.tasks, max_steps=max_steps)
         self.action_space, self.observation_space = TextSpace((f"answer: {UNKNOWN}",)), TextSpace()
         self.library, self.render_mode = library, render_mode
@@ -178,6 +171,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     def _reject(self, reason: str) -> tuple[None, str]:
         self._step.message = self.dialect.invalid(reason) + self._notice()
         return None, reason
+
+    def _spell(self, action: Call) -> str:
+        return self.dialect.write(action)
 
     def _rejection_reason(self, action: Call) -> str:
         reason = ""

@@ -42,13 +42,11 @@ from creditflow.envs.reading.streams import read_text
 from creditflow.envs.tasks import PanelRow, Task
 from creditflow.envs.wikisearch.grading.scoring import normalises_to_nothing
 from creditflow.envs.wikisearch.questions import (
-    ANSWER_RULES,
     Entity,
     Question,
     SubQuestion,
     answer_node_of,
     question_task,
-    with_virtual_answer,
 )
 
 __all__ = [
@@ -172,17 +170,15 @@ Row = Mapping[str, Any]
 Triples = Sequence[tuple[str, str, str]]
 
 
-def read_questions(path: str | Path, *, file_format: str = "auto", answers: str = "none") -> list[Question]:
+def read_questions(path: str | Path, *, file_format: str = "auto") -> list[Question]:
     """All questions of a file.
 
     Args:
         path: JSON lines, a JSON list, or CSV with a header; ``.gz`` or plain.
         file_format: a format, or "auto".
-        answers: what to do with a question whose answer is not a node of its graph: "none" leaves it without an answer
-            node, "virtual" adds one (see ``with_virtual_answer``), "skip" leaves the question out.
 
     Raises:
-        ConfigError: an unknown format or rule.
+        ConfigError: an unknown format.
         DataError: the file or a row is malformed; names the row.
 
     Warns:
@@ -190,23 +186,17 @@ def read_questions(path: str | Path, *, file_format: str = "auto", answers: str 
     """
     if file_format not in ("auto", *FORMATS):
         raise unknown_name_error("question format", file_format, ["auto", *FORMATS])
-    if answers not in ANSWER_RULES:
-        raise unknown_name_error("rule for answers", answers, ANSWER_RULES)
     questions = []
     for number, (where, row) in enumerate(read_rows(path), 1):
         if has_attachment(row):
             continue
         try:
-            question = read_question(row, file_format, fallback_id=str(number))
+            questions.append(read_question(row, file_format, fallback_id=str(number)))
         except (DataError, ConfigError) as error:
             raise DataError(f"{where}: {error}") from error
-        if answers == "virtual":
-            question = with_virtual_answer(question)
-        if answers != "skip" or question.answer_node:
-            questions.append(question)
     _warn_of_bare_answers(path, questions)
     if not questions:
-        raise DataError(f"{path} contains no questions" + (" with an answer node" if answers == "skip" else ""))
+        raise DataError(f"{path} contains no questions")
     return questions
 
 
@@ -421,30 +411,29 @@ def question_over(question: Question, digest: str) -> Task:
     return question_task(question)
 
 
-def file_rows(path: Any, digest: str, file_format: str, answers: str) -> tuple[PanelRow, ...]:
+def file_rows(path: Any, digest: str, file_format: str) -> tuple[PanelRow, ...]:
     """The different questions of a file, in order, over the corpus with this digest; read again once the file has changed.
 
     Raises:
-        ConfigError: the path or an option is not a text, or the option is unknown.
+        ConfigError: the path or the format is not a text, or the format is unknown.
         DataError: the file is malformed, or a question is about another corpus.
     """
     file = checked_path("questions", path)
-    for name, value in (("file_format", file_format), ("answers", answers)):
-        if not isinstance(value, str):
-            raise ConfigError(f"{name} must be a text, got {short_repr(value)}")
+    if not isinstance(file_format, str):
+        raise ConfigError(f"file_format must be a text, got {short_repr(file_format)}")
     try:
         status = file.stat()
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
     except OSError:
         stamp = (0, 0, 0)  # reading it says what is wrong
-    return _rows(file, stamp, digest, file_format, answers)
+    return _rows(file, stamp, digest, file_format)
 
 
 @lru_cache(maxsize=4)
-def _rows(file: Path, stamp: tuple[int, int, int], digest: str, file_format: str, answers: str) -> tuple[PanelRow, ...]:
+def _rows(file: Path, stamp: tuple[int, int, int], digest: str, file_format: str) -> tuple[PanelRow, ...]:
     del stamp
     rows: dict[str, PanelRow] = {}  # a question that a file holds twice is one task
-    for question in read_questions(file, file_format=file_format, answers=answers):
+    for question in read_questions(file, file_format=file_format):
         task = question_over(replace(question, corpus=question.corpus or digest), digest)
         rows[task.task_id] = PanelRow(task.task_id, "all", task.content, {"kind": question.kind})
     return tuple(rows.values())

@@ -7,28 +7,24 @@ credit; no agent receives it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading import checked
 from creditflow.envs.tasks import Task, content_id
 from creditflow.envs.text.entity_matching import phrase_tokens
-from creditflow.envs.text.virtual_answer import virtual_answer
 
 __all__ = [
-    "ANSWER_RULES",
     "Entity",
     "Question",
     "SubQuestion",
     "answer_node_of",
     "question_task",
-    "with_virtual_answer",
 ]
 
 VERSION: Final = 1
 MAX_ITEMS: Final = 10_000
-ANSWER_RULES: Final = ("none", "virtual", "skip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +174,6 @@ def answer_node_of(names: Sequence[str], answers: Sequence[str]) -> str:
         return same
     answer_tokens = [phrase_tokens(answer) for answer in answers]
     return next((name for name in names if (tokens := phrase_tokens(name)) and tokens in answer_tokens), "")
-
-
-def with_virtual_answer(question: Question) -> Question:
-    """The question with its answer as a node, linked by the relation "answer" (see ``virtual_answer``)."""
-    if question.answer_node:
-        return question
-    names = {entity.name for entity in question.entities}
-    answer, leaves = virtual_answer(names, ((s, o) for s, _, o in question.edges), question.answers)
-    return replace(
-        question,
-        entities=(*question.entities, Entity(answer, tuple(question.answers[1:]))),
-        edges=(*question.edges, *((leaf, "answer", answer) for leaf in leaves)),
-        answer_node=answer,
-    )
 
 
 def question_task(question: Question) -> Task:

@@ -12,12 +12,12 @@ answers with the panel. These data sets have no ids of their own in all of their
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.data_report import DataReport, Difference, PartReport
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.manifests import DataReport, Item, problem_text, verify
 from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.tasks import PanelRow, content_id, load_panel
 from creditflow.envs.wikisearch.question_files import read_question
@@ -33,7 +33,6 @@ __all__ = [
     "listed_ids",
     "question_hash",
     "released_question",
-    "slice_rows",
 ]
 
 DATA_SETS: Final = ("hotpotqa", "2wiki", "musique", "nq_open", "triviaqa", "popqa", "bamboogle", "frames")
@@ -108,24 +107,6 @@ SPLIT_OF: Final = {"nq_open": "dev"}  # of data sets whose rows name no split; o
 SUFFIXES: Final = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 
 
-def slice_rows(folder: Path) -> Iterator[PanelRow]:
-    """Yield the rows of the panel from a folder of question files: by data set, in the order of its file.
-
-    Raises:
-        DataError: a missing or malformed file.
-    """
-    for name in DATA_SETS:
-        seen = set[str]()
-        for _, row in read_json_rows(file_of(folder, name)):
-            question = released_question(name, row)
-            digest = question_hash(question.text)
-            if digest not in seen:  # the same question with other answers is another row of some files
-                seen.add(digest)
-                split = f"{name}-{row.get('split', SPLIT_OF.get(name, 'test'))}"
-                strata = {"data_set": name, "kind": question.kind}
-                yield PanelRow(question_task(question).task_id, split, {"question": digest}, strata)
-
-
 def listed_ids(data_set: str, splits: Collection[str] = ()) -> dict[str, str]:
     """Return the task ids of the panel's questions of a data set, by the hash of their texts; of all splits by default."""
     named = {f"{data_set}-{split}" for split in splits}
@@ -189,7 +170,6 @@ def find_questions(rows: Sequence[PanelRow], path: Path) -> dict[str, Question]:
 PLAIN_SETS: Final = {
     name: SPLIT_OF.get(name, "test") for name in ("nq_open", "triviaqa", "popqa", "bamboogle", "frames")
 }
-KINDS: Final = ("same", "changed", "missing", "unusable")
 
 
 def check_slice(name: str, path: str | Path, splits: Collection[str] = ()) -> DataReport:
@@ -203,35 +183,18 @@ def check_slice(name: str, path: str | Path, splits: Collection[str] = ()) -> Da
     Raises:
         DataError: the file cannot be read, or a line is not JSON.
     """
-    listed = listed_ids(name, splits)
-    kinds = dict.fromkeys(listed, "missing")
-    details: dict[str, str] = {}
+    listed, split = listed_ids(name, splits), PLAIN_SETS[name]
+
+    items = dict[str, Item]()
     for _, row in read_json_rows(path):
         digest = question_hash(row.get("question", row.get("Question"))) if isinstance(row, dict) else ""
-        if kinds.get(digest, "same") == "same":
-            continue  # not listed, or found already: some files ask a question twice, with other answers
+        if digest not in listed or (digest in items and items[digest].digest == listed[digest]):
+            continue  # some files ask a question twice, with other answers: one of them counts
         try:
-            same = question_task(released_question(name, row)).task_id == listed[digest]
+            items[digest] = Item(split, digest, question_task(released_question(name, row)).task_id)
         except DataError as error:
-            kinds[digest], details[digest] = "unusable", " ".join(str(error).split())[:300]
-            continue
-        kinds[digest] = "same" if same else "changed"
-        details[digest] = "" if same else "other golden answers: exact match and F1 differ"
-    split = PLAIN_SETS[name]
-    verdicts = list(kinds.values())
-    counts = {kind: verdicts.count(kind) for kind in KINDS}
-    complete = counts["same"] == len(verdicts)
-    if complete:
-        verdict = f"can stand for the slice of {name}; panel='{SLICES}:{name}-{split}' can be played"
-    elif counts["missing"] == len(verdicts):
-        verdict = f"cannot stand for the slice of {name}: none of its questions is here; is this the file of another split or data set?"
-    else:
-        verdict = f"cannot stand for the slice of {name}: get the file again from its authors"
-    differences = [
-        Difference(split, kind, digest, details.get(digest, ""))
-        for kind in KINDS[1:]
-        for digest, verdict_kind in kinds.items()
-        if verdict_kind == kind
-    ]
-    report = PartReport(split, len(verdicts), len(verdicts), counts, complete, complete, verdict)
-    return DataReport(name, SLICES, str(path), [report], differences)
+            items[digest] = Item(split, digest, problem=problem_text(error))
+    return verify(
+        name, SLICES, str(path), {(split, digest): (task_id, "") for digest, task_id in listed.items()}, items.values(),
+        parts=[split], source=f"get the file again from the authors of {name}",
+    )  # fmt: skip

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading import checked
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
+from creditflow.envs.wikisearch.retrieval.base import Passage, read_document, write_document
 
 __all__ = ["LastResult", "State", "read_state", "write_state"]
 

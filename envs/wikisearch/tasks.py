@@ -17,9 +17,9 @@ from creditflow.envs.wikisearch.question_files import file_rows, question_over
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage, Retriever
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
-from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.site import SiteOptions, open_site
+from creditflow.envs.wikisearch.retrieval.store import open_corpus, open_engine
 from creditflow.envs.wikisearch.rules import Reader, question_lexicon, title_lexicon
 from creditflow.envs.wikisearch.slices import SLICES, find_questions
 from creditflow.envs.wikisearch.world.ask import build_question
@@ -165,7 +165,6 @@ def open_library(
     corpus: str | None = None,
     server: Mapping[str, Any] | None = None,
     file_format: str = "auto",
-    answers: str = "none",
 ) -> Library:
     """Open the one source that is given; the default is the panel "standard-v1:train".
 
@@ -176,13 +175,13 @@ def open_library(
         DataError: a malformed file.
     """
     if isinstance(panel, str) and panel.partition(":")[0] == SLICES:
-        return _open_slices(panel, questions, _engine_of(corpus, server), file_format, answers)
+        return _open_slices(panel, questions, _engine_of(corpus, server), file_format)
     named = [k for k, v in {"panel": panel, "questions": questions, "world": world}.items() if v is not None]
     if len(named) > 1:
         raise ConfigError(f"pass only one of panel, questions or world; got {' and '.join(named)}")
     if questions is not None:
         engine = _engine_of(corpus, server)
-        rows = file_rows(questions, engine.digest, file_format, answers)
+        rows = file_rows(questions, engine.digest, file_format)
         return Library(RowTasks("wikisearch", rows, _builder(engine.digest)), engine, engine.digest, _reader_of(engine))
     if corpus is not None or server is not None:
         raise ConfigError("corpus and retriever require questions; the embedded worlds have their own encyclopedia")
@@ -200,14 +199,14 @@ def _slice_rows(panel: str, path: Path) -> tuple[PanelRow, ...]:
     return tuple(replace(row, locator=by_task[row.task_id].to_json()) for row in rows)
 
 
-def _open_slices(panel: str, questions: str | None, engine: Retriever, file_format: str, answers: str) -> Library:
+def _open_slices(panel: str, questions: str | None, engine: Retriever, file_format: str) -> Library:
     """Open questions of published data sets, which have the same ids over every corpus."""
     if questions is None:
         raise ConfigError(
             f"panel {panel!r} lists published questions without their texts; pass their file or folder with questions=PATH"
         )
-    if (file_format, answers) != ("auto", "none"):
-        raise ConfigError("a panel of published questions has a fixed format; leave out file_format and answers")
+    if file_format != "auto":
+        raise ConfigError("a panel of published questions has a fixed format; leave out file_format")
     listed = _slice_rows(panel, checked_path("questions", questions))
     return Library(RowTasks("wikisearch", listed, _builder(engine.digest)), engine, engine.digest, _reader_of(engine))
 

@@ -30,10 +30,7 @@ PINNED = {
     "search-v1": "134ededed1aef92a",
     "tools-v1": "7a0a121850ba4769",
     "search-tool-v1": "7688ec7221b1e052",
-    "direct-v1": "0364167691edc183",
-    "rag-v1": "e6040e4c2f4d86c7",
     "reason-v1": "4408b8d70a336ee8",
-    "search-o1-v1": "f50e22d96efc85d7",
     "terse-v1": "5df4e1f00e6c735f",
     "places-v1": "1b1d0e649490f6fc",
     "ragen-v1": "0dffe9b93ba9c54a",
@@ -114,7 +111,7 @@ def test_a_windowed_prompt_repeats_the_task_in_every_environment(env: str) -> No
     assert env == "sokoban" or task in observation
 
 
-@pytest.mark.parametrize("name", ["search-v1", "tools-v1", "search-tool-v1", "react-search-v1", "direct-v1", "rag-v1"])
+@pytest.mark.parametrize("name", ["search-v1", "tools-v1", "search-tool-v1", "react-search-v1", "reason-v1"])
 def test_search_prompts_never_show_the_list_of_actions(name: str) -> None:
     prompt = make_prompt(name)
     assert "{actions}" not in "".join(astuple(prompt))

@@ -106,7 +106,7 @@ def naive_graphgpo(group: Group, discount: float = 0.1, eps: float = 1e-6) -> li
 
 
 def schemes() -> list[tuple[str, str, credit.Scheme]]:
-    """All schemes, in each of their semantics, and the main variants of grouptd."""
+    """All schemes, in each of their semantics, and the first form of grouptd."""
     return [
         *(
             (name, semantics, credit.make(name, semantics=semantics))
@@ -114,10 +114,7 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
             for semantics in SEMANTICS
             if semantics in lookup(name).presets
         ),
-        *(
-            (name, "paper", credit.make("grouptd", **VARIANTS[name]))
-            for name in ("grouptd_base", "grouptd_relative_pooled")
-        ),
+        ("grouptd_base", "paper", credit.make("grouptd", **VARIANTS["grouptd_base"])),
         ("hgpo, K = 4", "paper", credit.make("hgpo", history_length=4)),
     ]
 

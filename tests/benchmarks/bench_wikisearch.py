@@ -30,7 +30,7 @@ from creditflow.envs.http import bound
 from creditflow.envs.text.bm25.analyser import analyse
 from creditflow.envs.text.bm25.index import build_index
 from creditflow.envs.wikisearch.question_files import read_questions
-from creditflow.envs.wikisearch.retrieval.documents import read_passages
+from creditflow.envs.wikisearch.retrieval.base import read_passages
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED
 from creditflow.envs.wikisearch.world.graph import make_world

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
-from creditflow.train.arguments.parser import CommandParser
+from creditflow.train.arguments.programs import CommandParser
 
 __all__ = [
     "LEFT_OUT",

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/run.py [--toy] [--only bench_credit …] [--out runs/bench]
 
-A script that needs torch, OpenEnv, TextWorld's engine or Lucene runs in the environment of that tier if ``.ci/venv`` has made it,
+A script that needs torch, TextWorld's engine or Lucene runs in the environment of that tier if ``.ci/venv`` has made it,
 otherwise here, where it says what it leaves out. ``ratios.md`` in the output folder has the table, and ``SCRIPT.log`` all that a
 script printed.
 """
@@ -20,17 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.ratios import LEFT_OUT, RATIO, SPEED, fields_of, parser_of
 
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.bench.report.provenance import provenance
+from creditflow.train.bench.document import provenance
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SCRIPTS: Final = sorted(Path(__file__).parent.glob("bench_*.py"))
 TIERS: Final = {  # what a script needs beside the extra dev
     "bench_alfworld": "alfworld",
-    "bench_exact_policy": "train",
-    "bench_openenv": "openenv",
     "bench_retrieval": "lucene",
+    "bench_language_model": "train",
     "bench_rollout": "train",
-    "bench_trainer": "train",
 }
 
 

@@ -12,8 +12,6 @@ import pytest
 from benchmarks.ratios import LEFT_OUT, RATIO, SPEED, fields_of
 from benchmarks.run import SCRIPTS, TIERS, table
 
-WITHOUT_PEER = {"bench_viewer"}  # measures this package alone
-
 
 def cases() -> list[Any]:
     """The scripts; those of a tier with its own mark run in its environment, too."""
@@ -28,7 +26,7 @@ def test_a_benchmark_runs_in_this_environment(script: Path, tmp_path: Path) -> N
     )
     assert not done.returncode, done.stdout + done.stderr
     found = [fields for line in done.stdout.splitlines() if (fields := fields_of(line))]
-    assert {fields[0] for fields in found} - {SPEED} or script.stem in WITHOUT_PEER, "no ratio, nothing left out"
+    assert {fields[0] for fields in found} - {SPEED}, "no ratio, nothing left out"
     for kind, first, *others in found:
         assert len(others) == {RATIO: 2, SPEED: 1, LEFT_OUT: 1}[kind]
         assert kind == LEFT_OUT or float(first) > 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import warnings
+from typing import Any
 
 import gymnasium as gym
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
+from helpers.worlds.any_env import SOURCES, made
 
 import creditflow
 from creditflow.envs import ENVIRONMENTS, check_agent_env, env_id
@@ -46,6 +48,26 @@ def test_step_before_reset_is_an_episode_error(name):
 def test_infos_are_json(name):
     _, info = creditflow.make(name).reset(seed=0)
     assert json.loads(json.dumps(info)) == {k: list(v) if isinstance(v, tuple) else v for k, v in info.items()}
+
+
+WILD: list[Any] = [
+    None, 3.5, True, [], ["up"], {}, {1, "x"}, b"\xff\0x", object(), 1j, 10**5000, "", " ", "\0", "\ud800", "search[\ud800]", "search[" * 3000,
+    "<search>" * 5000, "<tool_call>" * 5000, "{" * 20_000, "[" * 100_000, "a" * 200_000, "search: " + "a " * 50_000, "answer:", "١",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_action_of_any_type_is_played_or_rejected_with_a_short_reason_and_without_a_change(source):
+    env = made(source)
+    env.reset(seed=1)
+    for action in WILD:
+        before = env._keys()[0]
+        _, _, terminated, truncated, info = env.step(action)
+        if not info["action_valid"]:
+            assert info["state_key"] == before
+            assert 0 < len(info["invalid_reason"]) <= 4000
+        if terminated or truncated:
+            env.reset(seed=1)
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

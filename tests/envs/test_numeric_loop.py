@@ -5,8 +5,6 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 
-import creditflow
-
 LEVEL = "#######\n#@ $ .#\n#######"
 
 
@@ -44,13 +42,3 @@ def test_reinforce_on_grid_observations_learns_to_solve_a_level():
         weights += 0.05 * (total - baseline) * x.T @ (np.eye(4)[actions] - probabilities)
         baseline += 0.1 * (total - baseline)
     assert np.mean([episode(env, weights, rng)[2] for _ in range(60)]) > 0.95 > untrained + 0.2
-
-
-def test_vector_environments_stack_grids():
-    envs = creditflow.make_vec("sokoban", 3, obs_mode="grid", action_mode="discrete", level=LEVEL)
-    obs, _ = envs.reset(seed=0)
-    assert obs.shape == envs.observation_space.shape
-    obs, rewards, _, _, infos = envs.step(np.array([3, 3, 0]))
-    assert rewards.shape == (3,)
-    assert infos["boxes_on_target"].dtype.kind == "i"
-    envs.close()

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers.hostile_files import worse_file
 from helpers.processes.child_process import output_of
 from helpers.worlds.any_env import SOURCES, bare, made, walk
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import creditflow
 from creditflow.envs import env_id
 from creditflow.envs.alfworld.game_files.content import validate_content
-from creditflow.envs.errors import EpisodeError
+from creditflow.envs.errors import CreditflowError, EpisodeError
 
 JUNK: list[Any] = [None, 3, b"x", [], {}, [[]], set(), "", "{}", "[]", "[" * 100_000, '{"format": 1}', "\ud800"]
 USED = {source: made(source) for source in SOURCES}  # instances shared by all examples of a test
@@ -96,7 +97,27 @@ def test_snapshots_continue_in_another_process():
 def test_values_that_are_not_snapshots_are_named_errors(source):
     env = USED[source]
     for junk in JUNK:
-        with pytest.raises(creditflow.envs.CreditflowError):
+        with pytest.raises(CreditflowError):
             env.set_state(junk)
-        with pytest.raises(creditflow.envs.CreditflowError):
+        with pytest.raises(CreditflowError):
             env.oracle.distance(junk)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_damaged_snapshot_is_refused_or_is_a_whole_state(source):
+    env = USED[source]
+    *_, (good, _, _) = walk(made(source), 5, 4)
+    refused = 0
+    for number in range(60):
+        damaged = worse_file(good.encode("utf-8"), np.random.default_rng([21, number])).decode("utf-8", "replace")
+        try:
+            _, info = env.set_state(damaged)
+            value, none_left = env.oracle.value(env.get_state()), env.oracle.value(env.get_state(), steps_left=0)
+        except CreditflowError:
+            refused += 1
+            continue
+        assert env.set_state(env.get_state())[1] == info
+        assert 0.0 <= none_left <= value <= 1.0
+        if info["admissible_actions"]:
+            env.step(env.action_from_text(info["admissible_actions"][-1]))
+    assert refused

@@ -138,9 +138,9 @@ SIMPLE = {
                 "symbols", "separator", "text_format", "grid_shape", "tile_size", "render_mode", "oracle_memory_mb"],
     "alfworld": ["panel", "data_path", "game", "split", "task_types", "observation", "text_key", "syntax", "reward",
                  "max_steps", "backend", "oracle_nodes", "render_mode"],
-    "webshop": ["panel", "data", "goals", "split", "seed", "num_products", "preset", "obs_mode", "reward", "max_steps", "ads",
+    "webshop": ["panel", "data", "goals", "split", "seed", "preset", "obs_mode", "reward", "max_steps", "ads",
                 "ad_chance", "tagger", "render_mode"],
-    "wikisearch": ["panel", "questions", "world", "corpus", "retriever", "file_format", "answers", "dialect", "top_k", "metric",
+    "wikisearch": ["panel", "questions", "world", "corpus", "retriever", "file_format", "dialect", "top_k", "metric",
                    "max_steps", "max_calls", "max_tokens", "max_passage_chars", "oracle", "render_mode"],
 }  # fmt: skip
 

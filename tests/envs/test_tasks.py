@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.panels.writing import write_panel
 from helpers.shared_data import ROOT
 
 import creditflow
 from creditflow.envs import ENVIRONMENTS, RowTasks, Task, content_id, load_panel, panel_names
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
-from creditflow.envs.tasks import PanelRow, parse_panel, parse_panel_spec, sample_index, write_panel
+from creditflow.envs.tasks import PanelRow, parse_panel, parse_panel_spec, sample_index
 
 ROW = {"task_id": "demo1:a", "split": "train", "locator": {"x": 1}, "strata": {}}
 

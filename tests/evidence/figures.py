@@ -1,4 +1,4 @@
-"""The figures of the studies from their stored results: ``python tests/evidence/figures.py`` draws ``results.png`` in every folder.
+"""The figures of the studies from their stored results: ``python tests/evidence/figures.py`` draws the picture of every study.
 
 A figure is a mean with its 95 % interval, in percentage points. A page quotes only figures that are computed here (``test_figures.py``).
 """
@@ -18,22 +18,37 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from evidence.language_models.endpoints import endpoint
+from evidence.pictures import MARKS, Shown, draw
 from evidence.settings.tables import FILTERS, leads_of, mean_lead
 from evidence.webshop_split import run as webshop
 
+from creditflow.train.bench.document import read_results
 from creditflow.train.bench.report.design import design_of, pairs_of
-from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.results import read_results
-from creditflow.train.statistics import crossed_mean, stratified_mean
+from creditflow.train.bench.report.tidy import Estimate
+from creditflow.train.statistics import ClusteredMean, contrasts_of, crossed_mean, stratified_mean
 
-__all__ = ["STUDIES", "Panel", "figures"]
+__all__ = ["DRAWN", "STUDIES", "Panel", "draw_study", "figures", "picture", "shown"]
 
 FOLDER: Final = Path(__file__).resolve().parent
 Panel = tuple[str, Mapping[str, Estimate]]  # title, and by label a figure
 
 GRAPHS: Final = ("grouptd", "graphgpo", "rewardflow", "gigpo")
 CONTROL: Final = "stateless"
+DRAWN_METHODS: Final = (
+    "grouptd",
+    "blend",
+    "graphgpo",
+    "rewardflow",
+    "gigpo",
+    "g2po",
+)  # the first of them that a study has
 EXACT: Final = "oracle_adv"
+TABULAR: Final = ("sokoban", "alfworld", "webshop", "wikisearch")
+SIGNALS: Final = (
+    "grouptd", "graphgpo", "rewardflow", "gigpo", CONTROL, "grpo",
+    "judge.noisy_oracle", "judge.model", "log-probability", "entropy", "ratio",
+)  # fmt: skip
+DRAWN_SIGNALS: Final = ("graphgpo", "grouptd", "gigpo", "grpo", "judge.noisy_oracle")
 RUNS: Final = {"first": "first run", "second": "second run, other tasks"}
 
 
@@ -48,7 +63,6 @@ def settings() -> Iterable[Panel]:
         "g2po",
         CONTROL,
         "gigpo",
-        "milegpo",
         "mt_ppo[linear]",
     )
     for file, run in (("results", "first run"), ("second", "second run, other tasks")):
@@ -65,7 +79,7 @@ def settings() -> Iterable[Panel]:
 def protocol() -> Iterable[Panel]:
     """Leads over grpo, and of grouptd over graphgpo, by optimiser."""
     for file, run in RUNS.items():
-        (suite,) = read_results(FOLDER / "protocol" / f"{file}.json.gz")["suites"]
+        (suite,) = read_results(FOLDER / "settings" / f"protocol_{file}.json.gz")["suites"]
         design = design_of(suite)
         assert design is not None
         pairs = {(pair.better, pair.worse): pair for pair in pairs_of(design, list(design.methods))}
@@ -152,30 +166,53 @@ def families() -> Iterable[Panel]:
 
 
 def webshop_split() -> Iterable[Panel]:
-    """What the leak pretends, by shop and policy."""
+    """The success that the leak adds, by shop and policy."""
     rows = [
         row
         for row in webshop.rows_of(FOLDER / "webshop_split" / "results.jsonl")
         if row["job"].get("shop") in webshop.SHOPS
     ]
     for title, of_row in webshop.COLUMNS.items():
-        by_policy = defaultdict[str, list[float]](list)
-        for row in rows:
-            by_policy[f"{row['job']['shop']}, {row['job']['policy']}"].append(100.0 * of_row(row))
-        yield title, {name: Estimate.of(crossed_mean(np.array(values)[:, None])) for name, values in by_policy.items()}
+        for shop in webshop.SHOPS:
+            by_policy = defaultdict[str, list[float]](list)
+            for row in (row for row in rows if row["job"]["shop"] == shop):
+                by_policy[row["job"]["policy"]].append(100.0 * of_row(row))
+            values = {name: np.array(points)[:, None] for name, points in by_policy.items()}
+            yield f"{title}, {shop} shop", {name: Estimate.of(crossed_mean(points)) for name, points in values.items()}
+
+
+def replay() -> Iterable[Panel]:
+    """Rank correlations with the replayed advantage, in hundredths: by log with Holm's intervals over the signals, and over the tabular logs."""
+    rows = {
+        row["log"]: row
+        for row in map(json.loads, (FOLDER / "replay" / "results.jsonl").read_text("utf-8").splitlines())
+    }
+
+    def of(log: str, signal: str, number: str = "rank") -> ClusteredMean:
+        return ClusteredMean(*rows[log]["signals"][signal][number])
+
+    for log, row in rows.items():
+        contrasts = contrasts_of({name: of(log, name) for name in SIGNALS if name in row["signals"]})
+        yield log, {name: Estimate(c.difference.mean, *c.interval).times(100) for name, c in contrasts.items()}
+    logs = [log for log in TABULAR if log in rows]
+    names = [name for name in SIGNALS if all(name in rows[log]["signals"] for log in logs)]
+    yield "tabular", {name: Estimate.of(stratified_mean([of(log, name) for log in logs])).times(100) for name in names}
+    yield f"grouptd − {CONTROL}", {log: Estimate.of(of(log, "grouptd", "lead")).times(100) for log in rows}
 
 
 STUDIES: Final[Mapping[str, Callable[[], Iterable[Panel]]]] = {
-    function.__name__: function for function in (settings, protocol, language_models, ladder, families, webshop_split)
+    function.__name__: function
+    for function in (settings, protocol, language_models, ladder, families, webshop_split, replay)
 }
 # the panels that are drawn; the others are only quoted
 DRAWN: Final[Mapping[str, tuple[str, ...]]] = {
     "settings": ("first run", "second run, other tasks"),
     "protocol": ("first run, KL steps", "first run, Adam 0.03", "first run, Adam 0.1"),
-    "language_models": ("during training", "against the control"),
+    "language_models": ("during training",),
     "ladder": ("all sizes", "from 7.4 M on", "plan"),
     "families": ("alfworld, KL .01", "webshop, KL .01", "wikisearch, KL .01"),
-    "webshop_split": ("pretended",),
+    "webshop_split": ("added by the leak, embedded shop", "added by the leak, thousand shop"),
+    "replay": TABULAR,
 }
 
 
@@ -185,28 +222,30 @@ def figures(study: str) -> dict[str, Mapping[str, Estimate]]:
     return dict(STUDIES[study]())
 
 
-def draw(study: str, path: Path) -> None:
-    """Draw the panels of a study side by side: means with their intervals."""
-    from matplotlib.figure import Figure
+def picture(study: str) -> Path:
+    """The picture of a study, beside its page; one page has both the settings and the protocol that crosses some of them."""
+    return FOLDER / "settings" / "protocol.png" if study == "protocol" else FOLDER / study / "results.png"
 
-    panels = [(title, figures(study)[title]) for title in DRAWN[study]]
-    figure = Figure(figsize=(4.3 * len(panels), 3.4), layout="constrained")
-    for axes, (title, of_panel) in zip(
-        figure.subplots(1, len(panels), sharex=True, squeeze=False)[0], panels, strict=True
-    ):
-        for height, estimate in enumerate(reversed(list(of_panel.values()))):
-            clear = estimate.low > 0.0 or estimate.high < 0.0
-            colour = "#4477aa" if clear else "#999999"
-            axes.plot([estimate.low, estimate.high], [height, height], color=colour, linewidth=2)
-            axes.plot([estimate.mean], [height], "o", color=colour)
-        axes.axvline(0.0, color="black", linewidth=0.8)
-        axes.set_yticks(range(len(of_panel)), list(of_panel)[::-1], fontsize=8)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("percentage points of success")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=100)
+
+def draw_study(study: str, path: Path) -> None:
+    """Draw the panels of a study side by side."""
+    panels = [shown(title, figures(study)[title]) for title in DRAWN[study]]
+    base = next(iter(figures(study)[DRAWN[study][0]])).partition(" − ")[2]
+    label = f"points of success more than {base}" if base else "points of success"
+    label = "rank correlation, hundredths" if study == "replay" else label
+    draw(panels, path, label, control="plain discounted return", perfect="perfect credit")
+
+
+def shown(title: str, panel: Mapping[str, Estimate]) -> Shown:
+    """What is drawn of a panel: of leads those over its first base, of the methods that the pages are about."""
+    base = next(iter(panel)).partition(" − ")[2]
+    leads = {label.removesuffix(f" − {base}"): estimate for label, estimate in panel.items() if label.endswith(base)}
+    drawn: Sequence[str] = DRAWN_METHODS if base else DRAWN_SIGNALS
+    names = [name for name in drawn if name in leads][:MARKS] or list(leads)
+    perfect = leads[EXACT].mean if EXACT in leads else None
+    return Shown(title, {name: leads[name] for name in names}, leads.get(CONTROL), perfect)
 
 
 if __name__ == "__main__":
     for study_name in sys.argv[1:] or STUDIES:
-        draw(study_name, FOLDER / study_name / "results.png")
+        draw_study(study_name, picture(study_name))

@@ -48,7 +48,7 @@ def test_the_pages_claims_are_those_of_the_stored_rows() -> None:
         for line in table
         if "area_held_out_minus_sparse" in line
     }
-    learned = ("grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features")
+    learned = ("grouptd", "gigpo", "rewardflow", "graphgpo", "features")
     for arm in learned:
         assert gain["ppo", "Sokoban", arm][1] < 0.0 < gain["ppo", "Sokoban", arm][2]
         for learner in ("ppo", "sb3"):

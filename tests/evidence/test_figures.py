@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from evidence.figures import DRAWN, STUDIES, draw, figures
+from evidence.figures import DRAWN, STUDIES, draw_study, figures, picture, shown
+from evidence.pictures import MARKS
 from helpers.shared_data import ROOT
 
+from creditflow.train.bench.document import read_results
 from creditflow.train.bench.report.sanity import require_sane
-from creditflow.train.bench.results import read_results
 
 HERE = Path(__file__).parent
 SITE = ROOT / "assets" / "site" / "pages"
@@ -31,18 +32,23 @@ def computed(*studies: str) -> set[tuple[float, ...]]:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_page_quotes_figures_of_its_results(study: str) -> None:
-    found = quoted(HERE / study / "README.md")
+    page = picture(study).with_name("README.md")
+    found = quoted(page)
     assert len(found) >= 4
-    assert found - computed(study) == set()
+    assert found - computed(*(name for name in STUDIES if picture(name).parent == page.parent)) == set()
 
 
-def test_the_verdict_and_the_guide_quote_figures_of_the_studies() -> None:
-    verdict = quoted(SITE / "benchmark" / "verdict.md")
-    assert len(verdict) >= 30
-    assert verdict - computed(*STUDIES) == set()
-    guide = quoted(SITE / "how_to" / "webshop_split.md")
-    assert len(guide) >= 20
-    assert guide - computed("webshop_split") == set()
+def test_the_leaderboard_quotes_figures_of_the_studies() -> None:
+    found = quoted(SITE / "benchmark" / "leaderboard.md")
+    assert len(found) >= 25
+    assert found - computed(*STUDIES) == set()
+
+
+def test_the_leads_that_the_page_on_methods_states_are_means_of_the_studies() -> None:
+    text = (SITE / "benchmark" / "verdict.md").read_text("utf-8")
+    stated = {float(number) for number in re.findall(r"\b\d+\.\d\b(?!\s+(?:to 60 )?million)", text)}
+    assert len(stated) >= 10
+    assert stated <= {abs(mean) for mean, *_ in computed(*STUDIES)}
 
 
 @pytest.mark.parametrize("run", ["first", "second"])
@@ -71,6 +77,7 @@ def test_every_study_has_a_picture_that_can_be_drawn_again(tmp_path: Path) -> No
     pytest.importorskip("matplotlib", reason="pictures need the 'bench' extra")
     assert set(DRAWN) == set(STUDIES)
     for study in STUDIES:
-        assert (HERE / study / "results.png").is_file()
-    draw("protocol", tmp_path / "x.png")
+        assert picture(study).is_file()
+        assert all(0 < len(shown(title, figures(study)[title]).rows) <= MARKS for title in DRAWN[study])
+    draw_study("protocol", tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

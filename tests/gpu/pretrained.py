@@ -1,85 +1,65 @@
-"""Credit schemes on a pretrained instruct model: the same tasks, rollouts and loss for every scheme, at two learning rates.
-
-Protocol, stated before any run. Sokoban in text, 6 × 6, 15 turns, with free thought before the action (``train/configs/gigpo_sokoban.yaml``);
-16 tasks × 8 rollouts × 150 iterations, token mean, Adam, which the scale of the credit hardly touches; held-out panel ``paper-6x6-v1:test``. Each scheme has its
-own rate, the better one on the panel ``paper-6x6-v1:valid``. The primary contrast is ``PRIMARY``, final success on the held-out panel, a
-t interval over seeds paired by seed; five points are detectable with about five seeds. All other contrasts are secondary, adjusted by Holm.
-"""
+"""Credit schemes on the pretrained model at the size of a GPU: the study ``tests/evidence/pretrained`` with 48 iterations of 64 episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
+from gpu.pieces import OutOfTimeError
 
-from creditflow.envs.errors import ConfigError
-from creditflow.train.settings.schema import TrainConfig, load_settings
-from creditflow.train.statistics import crossed_mean
-from creditflow.wrappers import credit
+__all__ = ["run_study"]
 
-__all__ = ["PRIMARY", "RATES", "SCHEMES", "contrasts", "pretrained", "settings_of"]
-
-PRIMARY: Final = ("grouptd", "graphgpo")
-SCHEMES: Final = ("grpo", "grouptd", "graphgpo", "gigpo", "g2po")  # those that are registered
-RATES: Final = (1e-6, 3e-6)
-RECIPE: Final = Path(__file__).resolve().parents[2] / "train/configs/gigpo_sokoban.yaml"
-
-
-def settings_of(
-    folder: Path, model: str, scheme: str, rate: float, seed: int, overrides: Sequence[str] = ()
-) -> TrainConfig:
-    """The settings of one run; all schemes have the same ones but for the scheme and the rate."""
-    name = f"{Path(model).name}-{scheme}-{rate:g}-{seed}"
-    given = (
-        f"out={folder / name}", f"seed={seed}", f"model.path={model}", f"credit.scheme={scheme}", "credit.parameters={}",
-        f"update.optimizer.lr={rate}", "update.loss.aggregation=token_mean",
-    )  # fmt: skip
-    return load_settings(RECIPE, (*given, *overrides))
+ROWS: Final = "pretrained.jsonl"
+WORKERS: Final = 4  # processes that share the device, a seed each
+GPU: Final = ("model.autocast=bfloat16", "rollout.dtype=bfloat16", "update.batch_tokens=65536", "update.iterations=48")
+TOY: Final = (
+    *("update.iterations=1", "sft.steps=1", "sft.episodes=2", "rollout.tasks=1", "rollout.group_size=2"),
+    *("evaluation.final_limit=1", "evaluation.limit=1", "evaluation.samples=1"),
+)
+TO_STOP: Final = 120.0  # seconds until an interrupted run has saved its step
 
 
-def pretrained(
-    folder: Path, model: str, seeds: Sequence[int], overrides: Sequence[str] = ()
-) -> dict[str, Callable[[], dict[str, Any]]]:
-    """The runs by name, seed by seed; each can be continued after an interruption.
-
-    Raises:
-        ConfigError: the folder of the model is missing.
-    """
-    if not (Path(model) / "config.json").is_file():
-        raise ConfigError(f"--model {model}: expected a folder with a pretrained model and its tokenizer")
-    from gpu.curves import train_curve  # needs torch
-
-    schemes = [name for name in SCHEMES if name in credit.names()]
-    runs: dict[str, Callable[[], dict[str, Any]]] = {}
-    for seed in seeds:
-        for scheme in schemes:
-            for rate in RATES:
-                settings = settings_of(folder, model, scheme, rate, seed, overrides)
-                runs[Path(settings.out).name] = partial(train_curve, settings)
-    return runs
-
-
-def contrasts(
-    success: Mapping[str, Mapping[float, Sequence[float]]], valid: Mapping[str, Mapping[float, float]]
-) -> dict[str, Any]:
-    """The primary contrast and every scheme minus grpo.
+def run_study(folder: Path, model: str, overrides: Sequence[str], toy: bool, seconds: float) -> dict[str, Any]:
+    """Do the missing runs for a number of seconds, in processes of their own.
 
     Args:
-        success: by scheme and rate the final held-out success of every seed.
-        valid: by scheme and rate the mean success on the validation panel, by which the rate is chosen.
+        folder: of the results and runs.
+        model: folder of the pretrained model.
+        overrides: settings, "KEY=VALUE".
+        toy: whether to do two runs of one seed with a step each.
+        seconds: time limit.
+
+    Raises:
+        OutOfTimeError: runs are missing; those that are done are kept, and one that was stopped continues from its last step.
+        ArithmeticError: the study failed; its messages are on standard error.
     """
-    chosen = {scheme: max(rates, key=rates.__getitem__) for scheme, rates in valid.items()}
-    final = {scheme: np.array(success[scheme][rate]) for scheme, rate in chosen.items()}
+    from evidence.pretrained import run as study  # it imports torch
 
-    def minus(better: str, worse: str) -> list[float]:
-        difference = crossed_mean((final[better] - final[worse])[:, None])
-        return [difference.mean, *difference.interval]
-
-    result: dict[str, Any] = {"rates": chosen}
-    if set(PRIMARY) <= set(final):
-        result["primary"] = {" − ".join(PRIMARY): minus(*PRIMARY)}
-    result["secondary"] = {f"{scheme} − grpo": minus(scheme, "grpo") for scheme in final if scheme != "grpo"}
-    return result
+    rows = folder / ROWS
+    command = [
+        sys.executable,
+        study.__file__,
+        "--model",
+        model,
+        "--out",
+        str(rows),
+        "--work",
+        str(folder / "pretrained"),
+    ]
+    command += ["--seeds", "1", "--schemes", "grpo"] if toy else ["--workers", str(WORKERS)]
+    command += [f"--set={setting}" for setting in (*(TOY if toy else GPU), *overrides)]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(TO_STOP)
+            raise OutOfTimeError("the time limit is reached; the finished runs are kept for --resume") from None
+    if status:
+        raise ArithmeticError(f"the study ended with exit code {status}, see its messages above")
+    return {"runs": len(rows.read_text(encoding="utf-8").splitlines())}

@@ -13,16 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from gpu.pretrained import RECIPE
 
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
-from creditflow.train.run.estimate.memory import GB, memory_of
-from creditflow.train.run.estimate.sizes import ModelSizes
+from creditflow.train.run.estimate.memory import GB, ModelSizes, memory_of
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
-__all__ = ["SIZES", "TOY_SIZES", "recipe_iterations", "write_model"]
+__all__ = ["SIZES", "recipe_iterations"]
 
+RECIPE: Final = Path(__file__).resolve().parents[2] / "train/configs/gigpo_sokoban.yaml"
 COMMON: Final = ("evaluation.panel=", "evaluation.final_panel=", "update.packing=packed", "checkpoint.every=1000")
 ON_A_GPU: Final = ("update.iterations=3", "rollout.max_new_tokens=128", "generation.backend=vllm",
                    "generation.vllm={memory: 0.3, sleep: true}")  # fmt: skip
@@ -38,7 +37,7 @@ TOY_SIZES: Final = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_laye
 
 
 def recipe_iterations(folder: Path, toy: bool, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Medians over the iterations after the first, and the peak of the GPU's memory beside that of the table of ``--dry-run``.
+    """Medians over the iterations after the first, and the peak of the GPU's memory beside the estimate of ``--dry-run``.
 
     Args:
         folder: folder of the model and the run, which are replaced.
@@ -59,11 +58,11 @@ def recipe_iterations(folder: Path, toy: bool, overrides: Sequence[str] = ()) ->
     settings: TrainConfig = load_settings(RECIPE, more)
     sizes = ModelSizes.of(config)
     if sizes is None:
-        raise ArithmeticError("the table of --dry-run does not know the family qwen2")
+        raise ArithmeticError("the estimate of --dry-run does not know the family qwen2")
     total = 0 if toy else torch.cuda.get_device_properties(0).total_memory
     found: dict[str, Any] = {
         "parameters": sizes.parameters,
-        "table_gb": memory_of(sizes, settings, round(total / GB)).peak / GB,
+        "table_gb": memory_of(sizes, settings, gpu_gb=round(total / GB)).peak / GB,
     }
     if not toy:
         torch.cuda.reset_peak_memory_stats()  # other pieces may have taken more

@@ -1,40 +1,29 @@
-"""The protocol for pretrained models: equal settings for every scheme, and the contrast that was named beforehand."""
+"""The part on a pretrained model runs the study's command, and continues it."""
 
-from dataclasses import asdict
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
 
 import pytest
-from gpu.pretrained import PRIMARY, RATES, SCHEMES, contrasts, pretrained, settings_of
 
-from creditflow.envs.errors import ConfigError
+pytest.importorskip("torch")
 
-
-def flat(settings, prefix=""):
-    return {
-        f"{prefix}{name}.{inner}" if isinstance(value, dict) else name: deep
-        for name, value in settings.items()
-        for inner, deep in (value.items() if isinstance(value, dict) else [("", value)])
-    }
+from gpu.pieces import OutOfTimeError
+from gpu.pretrained import run_study
+from helpers.models.pretrained import pretrained_folder
 
 
-def test_schemes_differ_in_the_scheme_alone(tmp_path):
-    first, second = (flat(asdict(settings_of(tmp_path, "m", name, RATES[0], 3))) for name in ("grpo", "grouptd"))
-    assert {name for name in first if first[name] != second[name]} == {"out", "credit.scheme"}
+def test_the_study_runs_at_toy_size_and_its_results_are_kept(tmp_path: Path) -> None:
+    model = str(pretrained_folder(tmp_path / "model", vocabulary=300))
+    assert run_study(tmp_path, model, ["device=cpu"], True, 300.0) == {"runs": 2}
+    rows = [json.loads(line) for line in (tmp_path / "pretrained.jsonl").read_text().splitlines()]
+    assert [(row["scheme"], row["seed"]) for row in rows] == [("sft", 0), ("grpo", 0)]
+    assert run_study(tmp_path, model, ["device=cpu"], True, 300.0) == {"runs": 2}
 
 
-def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="expected a folder with a pretrained model"):
-        pretrained(tmp_path, str(tmp_path / "none"), [0])
-
-
-def test_every_scheme_has_the_rate_that_is_better_on_other_tasks():
-    valid = {"grpo": {1e-6: 0.2, 3e-6: 0.3}, "grouptd": {1e-6: 0.5, 3e-6: 0.4}, "graphgpo": {1e-6: 0.4, 3e-6: 0.1}}
-    success = {
-        "grpo": {1e-6: [0.9, 0.9], 3e-6: [0.3, 0.3]},
-        "grouptd": {1e-6: [0.5, 0.7], 3e-6: [0.0, 0.0]},
-        "graphgpo": {1e-6: [0.4, 0.5], 3e-6: [0.0, 0.0]},
-    }
-    result = contrasts(success, valid)
-    assert result["rates"] == {"grpo": 3e-6, "grouptd": 1e-6, "graphgpo": 1e-6}
-    assert result["primary"]["grouptd − graphgpo"][0] == pytest.approx(0.15)  # of .1 and .2
-    assert result["secondary"]["grouptd − grpo"][0] == pytest.approx(0.3)
-    assert set(PRIMARY) <= set(SCHEMES)
+def test_a_study_that_takes_too_long_is_interrupted(tmp_path: Path) -> None:
+    with pytest.raises(OutOfTimeError):
+        run_study(tmp_path, str(tmp_path / "none"), [], True, 0.01)
+    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, stdout=subprocess.PIPE).stdout

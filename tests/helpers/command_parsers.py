@@ -8,20 +8,17 @@ from importlib import import_module
 from typing import Any
 
 from creditflow.train import cli
-from creditflow.train.arguments.programs import PROGRAMS, run_program
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.cli import COMMANDS, command_module
 
 __all__ = ["PARSERS", "STUDIES", "main", "outputs"]
 
-STUDIES = (
-    "gpu.bundle",
-    "gpu.run",
-)
+STUDIES = ("gpu.run",)
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command, every action of a command that has several, every program and study."""
-    for name in (*PROGRAMS, *STUDIES):
+    """Every command, every action of a command that has several, every study."""
+    for name in STUDIES:
         parser = argparse.ArgumentParser()
         import_module(name).add_arguments(parser)
         yield name, parser

@@ -77,7 +77,7 @@ def picture(group: Group, *, dark: bool) -> str:
         ("#e6edf3", "#9198a1", "#30363d", "#0d1117") if dark else ("#1f2328", "#59636e", "#d1d9e0", "#ffffff")
     )
     good, bad = ("#58a6ff", "#ff9e64") if dark else ("#0969da", "#bc4c00")
-    width, height, left, step = 880, 270, 400, 160
+    width, height, left, step = 880, 276, 400, 160
     turns, values = group.trajectories[SHOWN].turns, columns(group)
     worst = int(np.argmin(values["replay"]))
     parts = [

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from creditflow.assets.site.markdown import blocks_of
+from builder.markdown import blocks_of
 
 __all__ = ["console_steps", "run_page"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from creditflow.envs.plugins import registry
+from creditflow.envs import plugins
 from creditflow.train.bench.exact.gridworlds import register_grids
 from creditflow.train.rollout.plugins import registries
 
@@ -66,7 +66,7 @@ def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     register_grids()  # otherwise a test that imports the benchmark first would forget them too
     for entries in registries().values():
         monkeypatch.setattr(entries, "_entries", entries.entries())
-    monkeypatch.setattr(registry, "_LOADED", dict(registry._LOADED))
+    monkeypatch.setattr(plugins, "_LOADED", dict(plugins._LOADED))
     ids, modules = set(gym.registry), set(sys.modules)
     yield
     for gym_id in set(gym.registry) - ids:  # not those that the package registers when a module is imported first
@@ -79,10 +79,10 @@ def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget() -> None:
     """What the start of another process does to the registries."""
-    for plugin in registry.loaded():
+    for plugin in plugins.loaded():
         del registries()[plugin.kind]._entries[plugin.name]
         gym.registry.pop(f"plugins/{plugin.name}-v0", None)
-    registry._LOADED.clear()
+    plugins._LOADED.clear()
 
 
 def write_package(site: Path, name: str, source: str, *entries: tuple[str, str, str]) -> None:

@@ -21,9 +21,6 @@ def run_content(folder: Path) -> dict[str, Any]:
             found[name] = [
                 {k: v for k, v in record.items() if not (k.startswith("speed") or "seconds" in k)} for record in records
             ]
-        elif path.name == "ahead.json":  # rollouts of coming iterations
-            ahead = json.loads(path.read_text())
-            found[name] = {iteration: state | {"seconds": 0.0} for iteration, state in ahead.items()}
         elif name == "config.yaml":
             found[name] = load_mapping(path) | {"out": ""}
         elif not name.startswith("tensorboard/"):

@@ -12,6 +12,6 @@ SMOKE: Final = ("bench", "--preset", "smoke", "--workers", "1")
 
 
 def smoke_bench(schemes: str, *words: str, envs: str = "grids") -> int:
-    """Run the benchmark on exact suites; returns the exit status. Skips the test where plots cannot be drawn."""
-    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
+    """Run the benchmark on exact suites; returns the exit status. Skips the test where the page cannot be made."""
+    pytest.importorskip("jinja2", reason="the page needs the 'bench' extra")
     return main([*SMOKE, "--envs", envs, "--schemes", schemes, *words])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from helpers.shared_data import ROOT
 
-from creditflow.assets.site.markdown import staged_text
-from creditflow.assets.site.repository import WRITTEN
+from builder.markdown import staged_text
+from builder.repository import WRITTEN
 
 FOLDERS = "agents|assets|constraints|envs|tests|train|wrappers|src|\\.ci"
 PAGES = [
@@ -60,6 +60,16 @@ def test_code_of_a_page_is_no_wider_than_the_column_of_the_site(page: Path) -> N
     assert not [line for block in blocks for line in block.splitlines() if len(line) > 120]
 
 
+SOURCES = [path for folder in ("agents", "envs", "train", "wrappers") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def test_no_command_installs_the_package_from_an_index() -> None:
+    """None has it: a checkout or a wheel is installed."""
+    wrong = re.compile(r"pip install (?:-\S+ )*['\"]?creditflow\b(?!-)")
+    texts = {path: text_of(path) if path in PAGES else path.read_text(encoding="utf-8") for path in [*PAGES, *SOURCES]}
+    assert not [path.relative_to(ROOT).as_posix() for path, text in texts.items() if wrong.search(text)]
+
+
 def links_of(page: Path) -> list[str]:
     """Targets of the relative links and pictures of a page, without anchors; code has none."""
     text = re.sub(r"^( *)```.*?^\1```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
@@ -86,3 +96,30 @@ def test_the_site_has_a_page_for_what_a_page_links_to(page: Path) -> None:
     staged, pictures = staged_text(page.read_text(encoding="utf-8"), page.relative_to(ROOT).as_posix())
     assert "](../" not in staged
     assert all((ROOT / picture).is_file() for picture in pictures)
+
+
+def paragraphs_of(page: Path) -> list[str]:
+    """The running prose of a page, without code, tables and headings; an item of a list is a paragraph, without its label."""
+    text = re.sub(r"\A---\n.*?^---\n|^( *)(`{3,}).*?^\1\2 *$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"^ *\|.*$", "", text, flags=re.M)
+    parts = re.split(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. |#)", text)
+    prose = [
+        re.sub(r"\s+", " ", re.sub(r"`[^`]*`", "CODE", part)).strip() for part in parts if not part.startswith("    ")
+    ]
+    return [re.sub(r"^(?:[-*] )?\*\*[^*]+\.\*\*", "", part) for part in prose if part and not part.startswith("#")]
+
+
+SHOWN = [
+    page for page in PAGES if not page.is_relative_to(ROOT / "tests") and page.name not in ("CHANGELOG.md", "AGENTS.md")
+]
+SENTENCE = re.compile(r"[.!?][)\"*”]*(?= [A-Z*\"(\[]|$)")
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_prose_is_in_short_paragraphs_without_intervals_or_history(page: Path) -> None:
+    for paragraph in paragraphs_of(page):
+        assert len(SENTENCE.findall(re.sub(r"\b(?:e\.g|i\.e|vs)\.", "", paragraph))) <= 5, paragraph
+        assert not re.search(r"\d ?%? \[[^\]]+, [^\]]+\]|± ?\d", paragraph), (
+            f"an interval belongs in a table: {paragraph}"
+        )
+        assert not re.search(r"\b(no longer|formerly|previously|anymore|earlier versions?)\b", paragraph), paragraph

@@ -16,7 +16,7 @@ LINKS = re.findall(r"\]\(([^)\s]+)\)", TEXT)
 def test_python_sessions_of_the_readme_give_what_they_show():
     sessions = "\n".join(re.findall(r"```pycon\n(.*?)```", TEXT, re.S))
     parsed = doctest.DocTestParser().get_doctest(sessions, {}, "README", "README.md", 0)
-    assert len(parsed.examples) == 3
+    assert len(parsed.examples) == 5
     assert doctest.DocTestRunner(verbose=False).run(parsed).failed == 0
 
 

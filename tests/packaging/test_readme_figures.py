@@ -1,11 +1,11 @@
-"""The README's table of findings and the site's verdict have the numbers of the stored results, and no number has two values."""
+"""The README's table of findings and the site's leaderboard have the numbers of the stored results, and no number has two values."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from evidence.settings.tables import leads_of, level_table, mean_lead
+from evidence.settings.tables import leaderboard, leads_of, level_table, mean_lead
 from helpers.shared_data import ROOT
 
 from creditflow.envs.registration import ENVIRONMENTS
@@ -22,10 +22,12 @@ def test_the_row_of_the_readme_has_the_stored_numbers() -> None:
     assert f"[{len(leads)} settings](tests/evidence/settings/README.md)" in text
 
 
-def test_the_verdict_has_the_table_of_the_stored_settings() -> None:
+def test_the_leaderboard_has_the_tables_of_the_stored_settings() -> None:
     runs = [leads_of(EVIDENCE / "settings" / name) for name in ("results.jsonl", "second.jsonl")]
-    page = (ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8")
+    page = (ROOT / "assets/site/pages/benchmark/leaderboard.md").read_text("utf-8")
+    assert leaderboard(runs) in page
     assert level_table(runs) in page
+    assert leaderboard(runs).count("grouptd") == 1
     assert f"[{len(runs[0])} settings](../../../../tests/evidence/settings/README.md)" in page
 
 
@@ -36,11 +38,11 @@ QUOTED = {
     "schemes of the demo": {
         "README.md": r"compares (\w+) methods in",
         "Makefile": r"measure (\w+) credit schemes",
-        SITE + "start/demo.md": r"compares (\w+) schemes in",
+        SITE + "start/tutorial.md": r"compares (\w+) schemes in",
     },
     "minutes of the demo": {
         "README.md": r"methods in about (\w+) minutes",
-        SITE + "start/demo.md": r"schemes in about (\w+) minutes",
+        SITE + "start/tutorial.md": r"schemes in about (\w+) minutes",
     },
     "minutes of the quickstart": {
         SITE + "how_to/train.md": r"48 iterations and takes about (\w+) minutes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 
 import pytest
@@ -10,7 +11,8 @@ import yaml
 from helpers.shared_data import ROOT
 
 import creditflow
-from creditflow.train.doctor.extras import MEGABYTES, USES
+from builder.markdown import staged_text
+from creditflow.train.commands.doctor import MEGABYTES, USES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -34,6 +36,18 @@ def test_the_changelog_begins_with_what_is_not_released_and_then_this_version_in
     assert second == f"{PROJECT['version']}, {citation['date-released']}"
     section = text.partition(f"## {second}")[2].partition("\n## ")[0]
     assert len(section.split()) < 1000
+
+
+def test_the_address_of_the_project_stands_in_one_place_and_the_readme_and_the_site_are_made_from_it() -> None:
+    address = PROJECT["urls"]["Repository"]
+    assert re.findall(r"git clone (\S+)", (ROOT / "README.md").read_text(encoding="utf-8")) == [address]
+    for page in ("assets/site/pages/start/install.md", "CONTRIBUTING.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert re.findall(r"git clone (\S+)", text) == ["REPOSITORY"]
+        assert f"git clone {address} creditflow" in staged_text(text, page)[0]
+    tracked = subprocess.run(["git", "grep", "-lF", address], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tracked.returncode == 0:  # a checkout of git
+        assert set(tracked.stdout.split()) == {"README.md", "pyproject.toml"}
 
 
 def test_the_version_of_the_package_is_that_of_its_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +77,7 @@ def test_the_image_is_pinned_not_root_and_installs_what_a_tier_tests() -> None:
 
 
 def test_the_page_of_extras_lists_every_extra_with_its_use_and_its_measured_size() -> None:
-    page = (ROOT / "train" / "doctor" / "EXTRAS.md").read_text(encoding="utf-8")
+    page = (ROOT / "train" / "commands" / "EXTRAS.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (.+) \| ([\d,]+|\?) \|$", page, re.M)
     assert [(name, use) for name, use, _ in rows] == list(USES.items())
     sizes = {name: int(size.replace(",", "")) for name, _, size in rows if size != "?"}

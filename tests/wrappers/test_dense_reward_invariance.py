@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.agents.scripted import ExpertAgent
-from creditflow.train.bench.exact.values import optimal_action_values
 from creditflow.wrappers.dense_reward import DenseReward
 from creditflow.wrappers.potentials import Potentials, PotentialStore
 
@@ -83,6 +82,17 @@ def shaped_action_values(gamma, seed, **options):
         q = rewards + gamma * value[states.next_states[:, :, 0]]
         value[: states.size] = q.max(axis=1)
     return states, q
+
+
+def optimal_action_values(mdp, discount, tolerance=1e-12):
+    """Q*_γ without a turn limit, (S, A), by value iteration."""
+    value = np.concatenate([np.zeros(mdp.size), mdp.terminal_score])
+    while True:
+        q = (mdp.transition_probs * value[mdp.next_states]).sum(axis=2)
+        best = discount * q.max(axis=1)
+        if np.abs(best - value[: mdp.size]).max() <= tolerance:
+            return q
+        value[: mdp.size] = best
 
 
 def greedy(q, tolerance=1e-7):

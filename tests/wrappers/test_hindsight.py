@@ -46,7 +46,7 @@ class Rollouts:
 def test_with_a_fixed_version_it_is_the_wrappers_shaping(scheme: str, truncation: Any) -> None:
     learner = RolloutShaping(ENVS, scheme, gamma=0.9)
     Rollouts(learner, seed=5).batch(60)
-    version: Any = learner.store.snapshot()  # type: ignore[union-attr]  # a store
+    version: Any = learner.store.snapshot()
     chosen: dict[str, Any] = {"gamma": 0.9, "beta": 0.5, "truncation": truncation, "store": version}
     rollouts = Rollouts(RolloutShaping(ENVS, scheme, **chosen))
     wrapped = VectorDenseReward(SokobanVectorEnv(ENVS, autoreset_mode="SameStep", **OPTIONS), scheme, **chosen)
@@ -70,7 +70,7 @@ def test_every_episode_telescopes_to_the_first_potential_of_the_version_of_its_f
     nonzero, versions = 0, set[int]()
     for _ in range(12):
         shaping, ends = rollouts.batch(4)
-        version: Any = rollouts.shaping.store.snapshot()  # type: ignore[union-attr]  # a store
+        version: Any = rollouts.shaping.store.snapshot()
         start = version.of(first_row) if scheme == "features" else version.of(info["task_id"], info["state_key"])
         versions.add(version.version)
         for row, over in zip(shaping, ends, strict=True):

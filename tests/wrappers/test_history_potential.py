@@ -122,7 +122,7 @@ def test_a_snapshot_contains_the_entities_seen_and_cited() -> None:
 
 def test_a_task_without_an_entity_graph_is_rejected_at_reset() -> None:
     env = DenseReward(creditflow.make("sokoban", level="#####\n#@$.#\n#####"), "gdcr", gamma=1.0)
-    with pytest.raises(CreditError, match=r"gdcr is not applicable to task .*: its task lacks 'entities'"):
+    with pytest.raises(CreditError, match=r"gdcr is not applicable to task .*: the task lacks 'entities'"):
         env.reset(seed=0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import pytest
 
@@ -113,3 +115,32 @@ def test_the_wrapped_spec_round_trips_through_json():
     again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
     assert isinstance(again, Recorder)
     assert again.reset(seed=0)[1]["task_id"] == env.reset(seed=0)[1]["task_id"]
+
+
+SEARCH = {"dialect": "search_r1", "panel": "standard-v1:train"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "usual", "written"),
+    [
+        ("sokoban", {"level": LEVEL}, "right", " RIGHT"),
+        ("sokoban", {"level": LEVEL, "moves_per_turn": 2}, "left right", "Left  RIGHT"),
+        ("alfworld", {"panel": "standard-v3:valid"}, "inventory", "  inventory "),
+        ("webshop", {}, "search[red shirt]", "search[Red Shirt] please"),
+        ("wikisearch", SEARCH, "<search> Nile </search>", "<think>where</think> <search>Nile</search>"),
+    ],
+)
+def test_one_action_in_several_spellings_is_one_action_for_credit(name, options, usual, written):
+    env = Recorder(creditflow.make(name, **options))
+    for text in (usual, written):
+        env.reset(seed=0)
+        env.step(text)
+        env.stop("token_limit")
+        turn = env.trajectory.turns[0]
+        assert turn.valid and (turn.action_key or turn.action) == usual
+        base: Any = env.unwrapped
+        assert base.action_from_text(turn.action) == turn.action  # as a replay takes it
+        env.reset(seed=0)
+        env.step("nonsense")
+        env.stop("token_limit")
+        assert not env.trajectory.turns[0].action_key

@@ -99,23 +99,6 @@ def test_an_episode_that_was_reset_before_it_restarted_by_itself_is_shaped_from_
     assert results[0].tolist() == results[1].tolist()
 
 
-def test_the_shaping_of_an_episode_is_minus_the_first_potential():
-    store, gamma = known_potentials(drop=10**9), 0.95
-    envs = VectorDenseReward(
-        SokobanVectorEnv(8, autoreset_mode="SameStep", **OPTIONS), "rewardflow", store=store, gamma=gamma
-    )
-    _, infos = envs.reset(seed=0)
-    first = [store.of(*pair) for pair in zip(infos["task_id"], infos["state_key"], strict=True)]
-    total, open_ = np.zeros(8), np.ones(8, dtype=bool)
-    rng = np.random.default_rng(0)
-    for step in range(8):
-        _, _, terminations, truncations, infos = envs.step(rng.integers(0, 4, 8))
-        total += np.where(open_, gamma**step * infos["shaping"], 0.0)
-        open_ &= ~(terminations | truncations)
-    assert not open_.any()
-    assert np.allclose(total, [-(value or 0.0) for value in first])
-
-
 def test_values_by_key_are_the_oracles():
     env = SokobanEnv(level="######\n#@ $.#\n#    #\n# $ .#\n#    #\n######")
     env.reset()

@@ -11,15 +11,13 @@ as a mapping or JSON text. The last step's ``info`` carries the episode's record
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from nemo_gym.base_resources_server import BaseResourcesServerConfig
 from resources_servers.gymnasium import GymnasiumServer, extract_text
 
-from creditflow.envs.errors import DataError, EpisodeError, short_repr
-from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
+from creditflow.envs.errors import EpisodeError
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode, task_content
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.credit.bridge import FIELD
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, TRUNCATED
@@ -40,12 +38,8 @@ class CreditServer(GymnasiumServer):
 
     async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str, dict[str, Any]]:
         """Start the row's task; the observation is the first prompt."""
-        content = metadata.get("task")
-        content = parse_json(content, where="task") if isinstance(content, str) else content
-        if not isinstance(content, Mapping):
-            raise DataError(f"a row names its task's content under 'task', got {short_repr(sorted(metadata))}")
         play = read_dataclass(EpisodeConfig, self.config.play, "play")
-        episode = TextEpisode(play, content, group_id=str(metadata.get("task_id", "task")))
+        episode = TextEpisode(play, task_content(metadata), group_id=str(metadata.get("task_id", "task")))
         self.session_state[session_id] = episode
         return "\n\n".join(message["content"] for message in episode.messages), {"state_key": episode.info["state_key"]}
 

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
-
-from creditflow.envs.errors import ConfigError, DataError, TrajectoryError, short_repr
-from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
 from creditflow.train.adapters.logs.messages import split_thought
 from creditflow.train.adapters.releases import RLLM
-from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode, panel_tasks
+from creditflow.train.adapters.text_episode import (
+    EpisodeConfig,
+    TextEpisode,
+    metrics_of,
+    panel_tasks,
+    task_content,
+    with_thought,
+)
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import (
     FIELD,
@@ -27,7 +31,6 @@ from creditflow.wrappers.credit.bridge import (
     assign_turns,
     make_episode,
     make_group,
-    over_tokens,
     per_completion,
     read_record,
     require_plain,
@@ -41,7 +44,7 @@ from rllm.trainer.algorithms.transform import _default_traj_grouping_hook
 from rllm.types import Episode, Step, Trajectory
 from rllm.workflows.workflow import TerminationEvent, TerminationReason, Workflow
 
-__all__ = ["PLAYER", "CreditHook", "CreditWorkflow", "completion_text", "read_recorded", "read_steps", "task_rows"]
+__all__ = ["PLAYER", "CreditHook", "CreditWorkflow", "read_recorded", "read_steps", "task_rows"]
 
 
 PLAYER: Final = "player"  # name of CreditWorkflow's trajectories
@@ -94,22 +97,13 @@ class CreditHook:
                 groups.append(make_group(group.group_id, played, alone="keep"))
         if alone := sum(len(group) == 1 for group in groups):
             _log.info("%d of %d groups have one episode, whose credit is zero", alone, len(groups))
-        written: list[tuple[Any, float, list[float]]] = []
+        written: list[tuple[Any, float]] = []
         for theirs, ours, numbers in zip(mine, groups, assign_turns(groups, self.scheme), strict=True):
             for member, episode, advantages in zip(theirs.trajectories, ours.trajectories, numbers, strict=True):
-                per_turn = advantages if len(ours) > 1 else np.zeros(len(advantages))
-                counts = [len(step.response_ids) for step in member.steps]
-                spread = per_completion(episode, per_turn, len(counts))
-                written += zip(member.steps, spread, over_tokens(episode, per_turn, counts), strict=True)
-        for step, number, values in written:  # only when the whole batch fits; without ids, one number for the step
-            step.advantage = values or number
+                written += zip(member.steps, per_completion(episode, advantages, len(member.steps)), strict=True)
+        for step, number in written:  # only when the whole batch fits; without ids, one number for the step
+            step.advantage = [number] * len(step.response_ids) or number
         return grouped
-
-
-def completion_text(thought: str | None, content: str | None) -> str:
-    """A completion as the model wrote it: rLLM's parsers take its reasoning apart."""
-    text = content or ""
-    return f"<think>{thought}</think>{text}" if thought and "<think>" not in text else text
 
 
 def read_recorded(trajectory: Any) -> Played:
@@ -184,7 +178,7 @@ class CreditWorkflow(Workflow):
                 f"rLLM splits the ids of episodes at their colon: ids of rows must not contain one, got {short_repr(uid)}"
             )
         group, _, replica = uid.partition(":")
-        episode = TextEpisode(self.play, _content(task), group_id=group, replica=int(replica))
+        episode = TextEpisode(self.play, task_content(task), group_id=group, replica=int(replica))
         messages: list[dict[str, Any]] = list(episode.messages)
         steps: list[Step] = []
         reason = TerminationReason.ENV_DONE
@@ -195,7 +189,7 @@ class CreditWorkflow(Workflow):
                 reason = limit.reason
                 episode.stop("token_limit")
                 break
-            text = completion_text(output.reasoning, output.content if output.content is not None else output.text)
+            text = with_thought(output.reasoning, output.content if output.content is not None else output.text)
             reply = await self.run_in_executor(episode.step, text)
             step = Step.from_model_output(output, messages, action=text)
             step.reward, step.done, step.model_response = reply.reward, reply.done, text
@@ -212,7 +206,7 @@ class CreditWorkflow(Workflow):
             trajectories=[trajectory],
             is_correct=played.success,
             termination_reason=reason,
-            metrics={"success": float(played.success), "score": played.score, "turns": float(len(played.turns))},
+            metrics=metrics_of(played),
         )
 
 
@@ -225,12 +219,3 @@ def task_rows(play: EpisodeConfig, *, panel: str = "", count: int = 0) -> list[d
     """
     tasks = panel_tasks(play.env, panel=panel, count=count)
     return [{"id": task.task_id.replace(":", "-"), "task": json.dumps(dict(task.content))} for task in tasks]
-
-
-def _content(row: Any) -> Mapping[str, Any]:
-    content = row.get("task") if isinstance(row, Mapping) else None
-    if isinstance(content, str):
-        content = parse_json(content, where="task")
-    if not isinstance(content, Mapping):
-        raise DataError(f"a row must have the task's content under 'task' (see task_rows), got {short_repr(row)}")
-    return content

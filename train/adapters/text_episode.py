@@ -17,6 +17,7 @@ from creditflow.agents.language_model.parsing import decision_of, make_dialect
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task, TaskSource
 from creditflow.train.rollout.engine import Budget
@@ -28,7 +29,10 @@ from creditflow.wrappers.records.jsonl_lines import encode_line
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["MAX_CHARACTERS", "EpisodeConfig", "Reply", "TextEpisode", "check_completions", "one_member", "panel_tasks"]
+__all__ = [
+    "MAX_CHARACTERS", "EpisodeConfig", "Reply", "TextEpisode", "metrics_of", "one_member", "panel_tasks", "task_content",
+    "with_thought",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,26 +95,38 @@ def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task
     return [source.get(name) for name in (ids[:count] if count else ids)]
 
 
+def task_content(row: Any) -> Mapping[str, Any]:
+    """The content of the task that a row of a trainer's data set names under ``task``, as an object or as JSON text.
+
+    Raises:
+        DataError: the row names none.
+    """
+    content = row.get("task") if isinstance(row, Mapping) else None
+    if isinstance(content, str):
+        content = parse_json(content, where="task")
+    if not isinstance(content, Mapping):
+        raise DataError(
+            "a row's 'task' must be the task as JSON text or as an object; write the data set with "
+            f"creditflow data build verl, or from panel_tasks; this row is {short_repr(row)}"
+        )
+    return content
+
+
+def with_thought(thought: str | None, content: str | None) -> str:
+    """A completion as the model wrote it, where a server or a trainer took its reasoning apart."""
+    text = content or ""
+    return f"<think>{thought}</think>{text}" if thought and "<think>" not in text else text
+
+
+def metrics_of(played: Trajectory) -> dict[str, float]:
+    """What trainers log of a finished episode."""
+    return {"success": float(played.success), "score": played.score, "turns": float(len(played.turns))}
+
+
 def one_member(env: EnvConfig) -> GroupEnv:
     """A group of one, which records texts."""
     make_env = maker(env.name, env.options)
     return GroupEnv(make_env, size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm")
-
-
-def check_completions(completions: Any, count: int) -> None:
-    """Require one text for each of ``count`` episodes.
-
-    Raises:
-        ConfigError: another number of completions, or one that is no text; names it.
-
-    >>> check_completions(["left", "right"], 2)
-    """
-    if isinstance(completions, str) or len(completions) != count:
-        received = short_repr(completions) if isinstance(completions, str) else str(len(completions))
-        raise ConfigError(f"expected one completion for each of the {count} episodes, got {received}")
-    for number, text in enumerate(completions):
-        if not isinstance(text, str):
-            raise ConfigError(f"completion {number} must be a text, got {short_repr(text)}")
 
 
 MAX_CHARACTERS: Final = 100_000  # of a completion; longer ones are an invalid action

@@ -114,7 +114,7 @@ class CreditGroupBuilder(EnvGroupBuilder):
                 steps = [step for step in rolled.transitions if step.ac.tokens]
                 spread += zip(steps, per_completion(member, per_turn, len(steps)), strict=True)
             for step, number in spread:  # only when the whole group fits
-                step.metrics[ADVANTAGE] = number if len(group) > 1 else 0.0
+                step.metrics[ADVANTAGE] = number
         return [(0.0, {"score": member.score}) for member in group.trajectories]
 
     def logging_tags(self) -> list[str]:

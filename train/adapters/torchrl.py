@@ -1,12 +1,11 @@
-"""TorchRL: our environments as its environments, advantages for its losses, and dense rewards for its value estimators.
+"""TorchRL: our environments as its environments, and advantages for its losses.
 
-``CreditAdvantage`` writes a scheme's advantages into a batch, ``HindsightReward`` adds a potential's differences to its rewards. What
-they need of ``info`` becomes tensors, so it travels through collectors and processes.
+``CreditAdvantage`` writes a scheme's advantages into a batch. What it needs of ``info`` becomes tensors, so it travels through
+collectors and processes.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 import gymnasium as gym
@@ -24,7 +23,6 @@ from creditflow.envs.registration import make
 from creditflow.train.adapters.releases import TORCHRL
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import TurnColumns, advantages, require_plain
-from creditflow.wrappers.hindsight import RolloutShaping
 
 __all__ = [
     "ELAPSED",
@@ -32,7 +30,6 @@ __all__ = [
     "KEYS",
     "KEY_BYTES",
     "CreditAdvantage",
-    "HindsightReward",
     "TaskOrder",
     "TurnReader",
     "columns_of",
@@ -44,7 +41,6 @@ __all__ = [
 KEY_BYTES: Final = 64  # state keys and task ids have at most so many ASCII characters
 KEYS: Final = ("state_key", "task_id")
 FLAGS: Final = ("success", "action_valid", "action_effective")
-ENDS: Final = ("terminated", "truncated")
 ELAPSED: Final = "elapsed_steps"
 
 
@@ -189,66 +185,6 @@ class CreditAdvantage(TensorDictModuleBase):
         tensordict.set("advantage", advantage.reshape(shape).to(tensordict.device or "cpu"))
         tensordict.set("credited", credited.reshape(shape).to(tensordict.device or "cpu"))
         return tensordict
-
-
-class HindsightReward(TensorDictModuleBase):
-    """Add a potential's differences to the rewards of every batch of a collector, before advantages are computed from them.
-
-    The potential has then seen the batch itself. A row is an environment, and its episodes go on from batch to batch: a cut episode
-    keeps the version of its first batch, so that the sum along it still telescopes, and is learned from when it ends. One whose first
-    step is missing is shaped and not learned from. Call the module once for each batch, in the order in which they were collected.
-
-    Args:
-        scheme, gamma, **options: as for ``RolloutShaping``. γ is that of the value estimator, which bootstraps where the limit of turns
-            ends an episode, as ``truncation="bootstrap"`` expects.
-    """
-
-    in_keys = [*CreditAdvantage.in_keys, "observation", *(("next", name) for name in ("observation", *ENDS, "score"))]
-    out_keys = [("next", "reward"), ("next", "shaping")]
-
-    def __init__(self, scheme: str, *, gamma: float, **options: Any) -> None:
-        super().__init__()
-        self._make = partial(RolloutShaping, scheme=scheme, gamma=gamma, **options)
-        self._make(envs=0)  # a wrong option is an error here
-        self.shaping: RolloutShaping | None = None
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Add the shaping to ``("next", "reward")`` and write it to ``("next", "shaping")``; returns the same TensorDict.
-
-        Raises:
-            ConfigError: as for ``CreditAdvantage``; rewards that are shaped already, or another number of rows than before.
-        """
-        rows = _rows(tensordict)
-        if ("next", "shaping") in tensordict.keys(True):
-            raise ConfigError("these rewards have their shaping already: call HindsightReward once for each batch")
-        if self.shaping is None:
-            self.shaping, self._count = self._make(envs=len(rows)), len(rows)
-        if len(rows) != self._count:
-            raise ConfigError(
-                f"a row is an environment, and there were {self._count}: got {len(rows)} rows; use another HindsightReward for others"
-            )
-        for number, row in enumerate(rows.unbind(0)):
-            self._enter(self.shaping, number, row)
-        reward = tensordict["next", "reward"]
-        added = torch.as_tensor(self.shaping.shaping().T.copy()).to(reward).reshape(reward.shape)
-        tensordict["next", "reward"] = reward + added
-        tensordict["next", "shaping"] = added
-        return tensordict
-
-    @staticmethod
-    def _enter(shaping: RolloutShaping, number: int, row: TensorDictBase) -> None:
-        """Enter the steps of one environment."""
-        after, observations, last = row["next"], row["observation"].numpy(), row["next", "observation"].numpy()
-        states, tasks, actions = _texts(row["state_key"]), _texts(row["task_id"]), row["action"].tolist()
-        columns = {name: after[name].reshape(-1).tolist() for name in (*FLAGS, *ENDS, "score", "reward")}
-        columns |= {name: _texts(after[name]) for name in KEYS}
-        for t, elapsed in enumerate(row[ELAPSED].reshape(-1).tolist()):
-            if elapsed == 0 or shaping.last_state(number) != states[t]:
-                first = {"task_id": tasks[t], "state_key": states[t]}
-                shaping.begin(number, first, observations[t], complete=elapsed == 0)
-            info = {name: column[t] for name, column in columns.items()}
-            ends = info["terminated"], info["truncated"]
-            shaping.step(number, actions[t], info["reward"], *ends, info, last[t])
 
 
 def _rows(tensordict: TensorDictBase) -> TensorDictBase:

@@ -44,7 +44,10 @@ class CreditAdvantage(AdvantageFn, ExperienceOperator):
         for ours, theirs in COLUMNS.items():
             columns[ours] = [exp.info.get(theirs) for exp in exps]
         read = {"next_state": all, "ended": any}  # an end is read at the last turn, where a missing one is an error
-        absent = {name: None for name, some in read.items() if not some(cell is not None for cell in columns[name])}
+        absent = dict[str, None]()
+        for name, some in read.items():
+            if not some(cell is not None for cell in columns[name]):
+                absent[name] = None
         turns = TurnColumns(
             group=[exp.eid.tid for exp in exps], trajectory=[exp.eid.rid for exp in exps], called=COLUMNS,
             turn=[exp.eid.step - first for exp in exps],

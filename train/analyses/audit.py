@@ -1,4 +1,4 @@
-"""Audit of a trajectory log: what schemes can learn from it and what they cannot, before anything is trained on it.
+"""Audit of a trajectory log: what credit schemes can and cannot learn from it, before any training.
 
 Credit schemes fail silently: a group without a success gives GRPO no signal, states visited once give GiGPO none, and a
 text key that stands for two states misleads graph methods. An audit counts these cases in any log; ``audit_advice``
@@ -7,7 +7,7 @@ draws the conclusions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError, TrajectoryError
 from creditflow.train.statistics import pearson
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.registry import assigned, lookup
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
 
-__all__ = ["Audit", "Coverage", "Keys", "audit", "key_statistics"]
+__all__ = ["Audit", "Coverage", "Keys", "audit", "credits_of", "key_statistics"]
 
 
 class Keys(NamedTuple):
@@ -273,20 +273,30 @@ def _mismatch(groups: Sequence[Group]) -> tuple[float, float]:
     return float(np.concatenate(aliased).mean()), float(np.concatenate(fragmented).mean())
 
 
-def _coverage(groups: Sequence[Group]) -> dict[str, Coverage]:
-    coverage = {}
-    present = {name for group in groups for turn in group.turns[:1] for name in turn.values}
+def credits_of(groups: Sequence[Group], annotations: Set[str]) -> Iterator[tuple[str, list[credit.Credit], str]]:
+    """Every scheme by name, with its credit on a log, or without any and the reason.
+
+    Args:
+        groups: groups of the log.
+        annotations: names of the values that its turns have.
+    """
     for name in credit.names():
-        missing = [need for need in lookup(name).requires if need not in present]
+        missing = [need for need in lookup(name).requires if need not in annotations]
         if missing:
-            coverage[name] = Coverage(
-                float("nan"), float("nan"), float("nan"), f"needs the annotations {', '.join(missing)}"
-            )
+            yield name, [], f"needs the annotations {', '.join(missing)}"
             continue
         try:
-            scored = credit.make(name).assign_batch(groups)
+            yield name, assigned(credit.make(name), groups), ""
         except credit.CreditError as error:
-            coverage[name] = Coverage(float("nan"), float("nan"), float("nan"), str(error))
+            yield name, [], str(error)
+
+
+def _coverage(groups: Sequence[Group]) -> dict[str, Coverage]:
+    annotations = {name for group in groups for turn in group.turns[:1] for name in turn.values}
+    coverage = {}
+    for name, scored, reason in credits_of(groups, annotations):
+        if reason:
+            coverage[name] = Coverage(float("nan"), float("nan"), float("nan"), reason)
             continue
         any_credit = np.concatenate([c.flat_advantages for c in scored]) != 0.0
         step = np.concatenate([c.flat_step_advantages for c in scored]) != 0.0

@@ -27,9 +27,9 @@ __all__ = [
 
 # tests/evidence: settings and protocol
 EVIDENCE: Final = (
-    "In 96 settings, which ran twice with different tasks, grouptd was within 2 points of the best scheme in 94 and in 92. No "
-    "published scheme was that in half as many.",
-    "Under steps of equal KL divergence it is 3.4 points ahead of graphgpo. Under Adam it is not ahead.",
+    "We ran 96 settings twice, with different tasks. grouptd was within 2 points of the best scheme in 94 and 93 of them, and no "
+    "published scheme in half as many.",
+    "With update steps of equal KL divergence it leads graphgpo by 3.4 points. With Adam it does not lead.",
 )
 RARELY: Final = 0.1  # of the turns; of the measured settings two lie below, all others above
 
@@ -54,8 +54,8 @@ def recommended(found: Audit, keys: Keys) -> tuple[str, dict[str, Any], str]:
             "",
             {},
             (
-                f"{found.singleton_groups:.0%} of the groups have one rollout, and schemes compare the rollouts of a group: play several "
-                "of each task (--group-size 8), or name the group that rollouts belong to when you import the log"
+                f"{found.singleton_groups:.0%} of the groups have a single rollout, but schemes compare the rollouts of a group: play every task "
+                "several times (--group-size 8), or name the group of each rollout when you import the log"
             ),
         )
     if keys.singletons > HALF:
@@ -63,8 +63,8 @@ def recommended(found: Audit, keys: Keys) -> tuple[str, dict[str, Any], str]:
             "blend",
             {},
             (
-                f"{keys.singletons:.0%} of the turns are in states visited once, so their returns cannot be pooled. Look for a coarser "
-                "state key first; with one, grouptd"
+                f"{keys.singletons:.0%} of the turns are in states visited only once, so there are no returns to pool. First look for a "
+                "coarser state key, with which grouptd is the better choice"
             ),
         )
     return "grouptd", *supported_variant(found)
@@ -95,14 +95,14 @@ def evidence_text() -> str:
 
 
 def cautions(keys: Keys) -> tuple[str, ...]:
-    """Why the recommendation may not hold for a log: its states rarely recur."""
+    """Why the recommendation may not hold for this log: its states rarely recur."""
     repeated = 1.0 - keys.singletons
     if repeated >= RARELY:
         return ()
     return (
         f"only {repeated:.0%} of the turns are in a state that the group acted in more than once. Where keys never recurred, no scheme "
-        "gained more on grpo than a control that reads no keys and gained 2.6 points (blend 2.8, grouptd 2.4, graphgpo -0.2) by more "
-        "than chance. Look for a coarser state key first",
+        "gained measurably more over grpo (blend 2.8, grouptd 2.4, graphgpo -0.2 points) than a control that reads no keys (2.6 points). "
+        "First look for a coarser state key",
     )
 
 
@@ -112,17 +112,17 @@ def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
     if state.conflicted <= FEW_CONFLICTS:
         if text is not None and text.conflicted > FEW_CONFLICTS:
             return {"key": "state"}, (
-                f"an action in a state always had one result, but one under a text key had several in {text.conflicted:.0%} of the turns: "
-                "compare by state"
+                f"by state key, the same action always had the same result; by text key it had different results in {text.conflicted:.0%} "
+                "of the turns, so compare by state key"
             )
-        return {}, "an action in a state always had one result: the keys are Markov as far as the log shows"
+        return {}, "in a given state the same action always had the same result, so the state keys look exact"
     conflicts = f"the same action had different results in {state.conflicted:.0%} of the turns, and the previous state"
     if state.explained > MOSTLY_EXPLAINED:
         return {}, (
-            f"{conflicts} mostly determines which: the key hides something; the merge test of the defaults finds such keys"
+            f"{conflicts} mostly determines which: the key hides something. By default grouptd tests for such keys"
         )
     return {}, (
-        f"{conflicts} does not determine which: either the environment is random, or the key merges many states and a finer one would help"
+        f"{conflicts} does not determine which: either the environment is random, or the key merges states and a finer one would help"
     )
 
 
@@ -131,18 +131,18 @@ def warnings(found: Audit) -> list[str]:
     out = []
     if found.singleton_groups:
         out.append(
-            f"{found.singleton_groups:.0%} of the groups have one rollout, to which no group-relative scheme gives credit"
+            f"{found.singleton_groups:.0%} of the groups have a single rollout, which gets no credit from schemes that compare within groups"
         )
     if found.tied_groups > 0.5:
         out.append(
             f"{found.tied_groups:.0%} of the groups have equal scores (all rollouts failed in {found.all_failed:.0%}, all "
-            f"succeeded in {found.all_succeeded:.0%}): outcome advantages are 0 there; choose tasks that the policy solves "
-            "sometimes"
+            f"succeeded in {found.all_succeeded:.0%}): their outcome advantages are 0; choose tasks that the policy solves "
+            "sometimes, but not always"
         )
     if found.penalty_decides > 0.1:
         out.append(
-            f"in {found.penalty_decides:.0%} of the groups only a penalty for invalid turns would separate the rollouts: "
-            "divided by the standard deviation it becomes the whole signal; use outcome_scale='none' and step_scale='none'"
+            f"in {found.penalty_decides:.0%} of the groups only a penalty for invalid turns distinguishes the rollouts: "
+            "divided by the standard deviation, it becomes the entire signal; use outcome_scale='none' and step_scale='none'"
         )
     if found.aliased > FEW_CONFLICTS:
         out.append(
@@ -152,7 +152,7 @@ def warnings(found: Audit) -> list[str]:
     if found.fragmented > FEW_CONFLICTS:
         out.append(
             f"{found.fragmented:.0%} of the turns are in states with several text keys: text keys pool fewer returns than "
-            "they could; CanonicalState may help"
+            "they could; the wrapper CanonicalState may help"
         )
     if found.state.comparable < LOW_COVERAGE:
         out.append(
@@ -167,7 +167,7 @@ def warnings(found: Audit) -> list[str]:
         )
     if found.truncated > 0.2:
         out.append(
-            f"{found.truncated:.0%} of the rollouts were truncated by a limit: their last states are not failures"
+            f"{found.truncated:.0%} of the rollouts were cut off by a limit: do not treat their last states as failures"
         )
     for name, of_scheme in found.coverage.items():
         if of_scheme.coverage < LOW_COVERAGE:  # nan, where the scheme is not defined, is not below
@@ -178,7 +178,7 @@ def warnings(found: Audit) -> list[str]:
 def _why(name: str, found: Audit) -> str:
     needs = lookup(name).credit_needs
     if needs == "unequal outcomes":
-        return f"it uses differences in outcome only, and {found.tied_groups:.0%} of the groups have none"
+        return f"it uses only differences in outcome, and {found.tied_groups:.0%} of the groups have none"
     singletons = f"{found.state.singletons:.0%} of the turns are in states visited once"
     if needs == "repeated states":
         return f"{singletons}, {found.tied_groups:.0%} of the groups have equal scores"
@@ -217,12 +217,12 @@ def audit_text(a: Audit) -> str:
         "States",
     ]
     measures = {
-        "distinct, over groups": "states",
+        "distinct keys, all groups": "states",
         "turns in states seen once": "singletons",
-        "turns with two actions": "comparable",
+        "turns in states with two actions": "comparable",
         "turns in conflicted keys": "conflicted",
         "explained by the previous state": "explained",
-        "turns that reach a success": "connected",
+        "turns that can reach a success": "connected",
     }
     rows = [["", "by state", "by text"]]
     for title, name in measures.items():

@@ -55,19 +55,19 @@ def task_names(source: str) -> dict[str, set[str]]:
         DataError: it has no tasks.
     """
     named = _PANEL.fullmatch(source)
-    found: list[list[str]]
+    tasks: list[list[str]]
     if named and not Path(source).exists():
         rows = load_panel(named["env"], named["panel"]).rows
-        found = [_names(row.task_id, row.locator, "") for row in rows if row.split == named["split"]]
+        tasks = [_names(row.task_id, row.locator, "") for row in rows if row.split == named["split"]]
     elif Path(source).is_file():
-        found = [_names(group.task_id, group.task, _first_text(group)) for group in read_groups(source)]
+        tasks = [_names(group.task_id, group.task, _first_text(group)) for group in read_groups(source)]
     else:
         raise ConfigError(f"expected a log, or a panel such as webshop/standard-v1:valid; got {short_repr(source)}")
-    if not found:
+    if not tasks:
         raise DataError(f"{source} has no tasks")
     names_of: dict[str, set[str]] = {}
-    for first, *others in found:
-        names_of.setdefault(first, {first}).update(others)
+    for first, *further in tasks:
+        names_of.setdefault(first, {first}).update(further)
     return names_of
 
 

@@ -124,10 +124,9 @@ def _annotations(trajectory: Trajectory, values: NDArray[np.float32]) -> Annotat
     if tokens is None:
         return Annotations(boundaries(NAME, np.zeros(1)))
     first = np.minimum(np.maximum(tokens.turn_offsets[:-1], 0 if tokens.prompts else 1), len(tokens.ids))
-    for t, (start, stop) in enumerate(zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)):
-        wrote = np.flatnonzero(tokens.mask[start:stop])
-        if len(wrote):
-            first[t] = start + wrote[0]
+    for t, written in enumerate(tokens.written()):
+        if len(written):
+            first[t] = written[0]
     return Annotations(
         boundaries(NAME, values[np.append(first, len(tokens.ids))].astype(np.float64)), tokens={NAME: values}
     )

@@ -26,6 +26,7 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["ForksAnnotator", "make"]
 
+OTHERS: Final = ("fork.mean", "fork.best")
 COST: Final = ("fork.episodes", "fork.turns", "fork.tokens")
 
 
@@ -34,8 +35,9 @@ class ForksAnnotator(EpisodeAnnotator):
 
     ``fork.value`` is that of the states before and after each turn, and ``fork.q`` the one after; the states before turn t + 1 and
     after turn t share theirs. Their difference is the advantage of the turn's action, ``fork.error`` its standard error, and ``fork.p``
-    the p-value of the hypothesis that the action changed nothing. Every trajectory gets the numbers of continuations, of their turns and of the
-    tokens that a language model read and generated.
+    the p-value of the hypothesis that the action changed nothing. With alternatives, ``fork.mean`` and ``fork.best`` are the mean and the best of the
+    values after the other actions that the environment lists. Every trajectory gets the numbers of continuations, of their turns and of the tokens that
+    a language model read and generated.
 
     Args:
         make_env: makes the environment of the log.
@@ -46,9 +48,10 @@ class ForksAnnotator(EpisodeAnnotator):
         model: options of a language model, for the provenance.
         invalid_actions: policy of the recorded environment for invalid actions.
         options: arguments of the environment, for the provenance.
+        alternatives: continue also after the other actions of every state.
     """
 
-    turn_names = ("fork.value", "fork.value.next", "fork.q", "fork.error", "fork.p")
+    turn_names: tuple[str, ...] = ("fork.value", "fork.value.next", "fork.q", "fork.error", "fork.p")
     trajectory_names = COST
 
     def __init__(
@@ -62,9 +65,13 @@ class ForksAnnotator(EpisodeAnnotator):
         model: Mapping[str, Any] | None = None,
         invalid_actions: Policy = "keep",
         options: Mapping[str, Any] | None = None,
+        alternatives: bool = False,
     ) -> None:
         if continuations < 2:
             raise ConfigError(f"forks need at least two continuations, got {short_repr(continuations)}")
+        self._alternatives = alternatives
+        if alternatives:
+            self.turn_names = (*self.turn_names, *OTHERS)
         self._agent, self._seed = agent, seed
         self._members = GroupEnv(make_env, size=continuations, invalid_actions=invalid_actions).members
         about = {
@@ -74,6 +81,7 @@ class ForksAnnotator(EpisodeAnnotator):
             "invalid_actions": invalid_actions,
             "model": dict(model or {}),
             "options": dict(options or {}),
+            **({"alternatives": True} if alternatives else {}),
         }
         self.provenance = Provenance("forks", 2, about, agent_identity(name).get("model", ""))
 
@@ -87,11 +95,7 @@ class ForksAnnotator(EpisodeAnnotator):
         turns = full_episode(group, index)
         first = len(turns) - len(member.turns)
         if not member.turns:
-            nothing = np.zeros(0)
-            of_turns = boundaries("fork.value", np.zeros(1)) | dict.fromkeys(
-                ("fork.q", "fork.error", "fork.p"), nothing
-            )
-            return Annotations(of_turns, dict.fromkeys(COST, 0.0))
+            return Annotations(dict.fromkeys(self.turn_names, np.zeros(0)), dict.fromkeys(COST, 0.0))
         name = f"{group.group_id}\0{member.trial}\0{member.trajectory_id}".encode()
         rng = np.random.default_rng([self._seed, int.from_bytes(blake2b(name, digest_size=8).digest(), "big")])
         try:
@@ -103,6 +107,7 @@ class ForksAnnotator(EpisodeAnnotator):
                 turns=range(first, len(turns)),
                 seed=env_seed(member),
                 task=group.task,
+                alternatives=self._alternatives,
             )
         except DataError as error:
             raise AnnotationError(str(error)) from error
@@ -113,6 +118,8 @@ class ForksAnnotator(EpisodeAnnotator):
             "fork.error": forks.error[first:],
             "fork.p": permutation_p(before, after, rng),
         }
+        if self._alternatives:
+            of_turns |= dict(zip(OTHERS, (forks.mean_other[first:], forks.best_other[first:]), strict=True))
         cost = map(float, (forks.episodes, forks.turns, forks.tokens))
         return Annotations(boundaries("fork.value", values) | of_turns, dict(zip(COST, cost, strict=True)))
 
@@ -123,7 +130,7 @@ def make(argument: str, context: Context) -> ForksAnnotator:
     Raises:
         ConfigError: K is no number, no environment or no agent is named, or as ``settings_of``.
     """
-    settings = settings_of("forks", context, {"agent": "", "seed": 0, "model": {}})
+    settings = settings_of("forks", context, {"agent": "", "seed": 0, "model": {}, "alternatives": False})
     if not argument.isdecimal():
         raise ConfigError(f"forks:K takes a number of continuations, got {short_repr(argument)}")
     make_env = context.environment("forks")
@@ -141,4 +148,5 @@ def make(argument: str, context: Context) -> ForksAnnotator:
     return ForksAnnotator(
         make_env, make_agent(name, device=context.device, options=ModelOptions(**model)), int(argument), seed=settings["seed"],
         name=name, model=model, invalid_actions=recorded.get("invalid_actions", "keep"), options=context.options,
+        alternatives=settings["alternatives"],
     )  # fmt: skip

@@ -57,11 +57,8 @@ def token_histories(trajectory: Trajectory) -> Iterator[NDArray[np.int32]]:
             raise AnnotationError(f"trajectory {trajectory.trajectory_id!r} has no tokens; use --set history=text")
         yield np.zeros(0, np.int32)
         return
-    for t, (start, stop) in enumerate(zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)):
-        if tokens.prompts:
-            yield tokens.prompts[t]
-        else:
-            wrote = np.flatnonzero(tokens.mask[start:stop])
-            yield tokens.ids[: start + (wrote[0] if len(wrote) else 0)]
+    for t, written in enumerate(tokens.written()):
+        first = written[0] if len(written) else tokens.turn_offsets[t]
+        yield tokens.prompts[t] if tokens.prompts else tokens.ids[:first]
     last = tokens.ids[tokens.turn_offsets[-2] :] if tokens.prompts else tokens.ids
     yield np.concatenate([tokens.prompts[-1], last]) if tokens.prompts else last

@@ -1,4 +1,4 @@
-"""``likelihood:DIR``: log-likelihood of the reference answer after the history so far, turn by turn (TIPS, IGPO).
+"""``likelihood:DIR``: log-likelihood of the reference answer after the history so far, turn by turn (IGPO).
 
 The answer's tokens are appended to the history's, never encoded together with them, so their positions are exact.
 """
@@ -39,7 +39,7 @@ PARAMETERS = ("history", "answer_prefix", "answer_suffix", "field", "answer_choi
 
 
 class LikelihoodAnnotator(TurnAnnotator):
-    """Writes ``logp.answer``, Σ log p over the tokens of the answer, and ``logp.answer.mean``, the mean over them.
+    """Writes ``logp.answer.mean``, the mean log p over the tokens of the answer.
 
     Args:
         model, tokenizer: a causal language model.
@@ -53,7 +53,7 @@ class LikelihoodAnnotator(TurnAnnotator):
         batch_tokens: token budget of a forward pass.
     """
 
-    turn_names = ("logp.answer", "logp.answer.next", "logp.answer.mean", "logp.answer.mean.next")
+    turn_names = ("logp.answer.mean", "logp.answer.mean.next")
 
     def __init__(
         self,
@@ -93,15 +93,10 @@ class LikelihoodAnnotator(TurnAnnotator):
                     jobs.append(Scored.end(ids, answer, where))
                     owners.append((number, point))
         scored = scored_logprobs(self._model, jobs, self._budget)
-        totals = [np.full(len(group.trajectories[i].turns) + 1, -np.inf) for group, i, _ in questions]
-        means = [total.copy() for total in totals]
-        for (number, point), logprobs in zip(owners, scored, strict=True):
-            if (mean := float(logprobs.mean())) > means[number][point]:  # the answer that is most likely per token
-                totals[number][point], means[number][point] = float(logprobs.sum()), mean
-        return [
-            Annotations(boundaries("logp.answer", total) | boundaries("logp.answer.mean", mean))
-            for total, mean in zip(totals, means, strict=True)
-        ]
+        means = [np.full(len(group.trajectories[i].turns) + 1, -np.inf) for group, i, _ in questions]
+        for (number, point), logprobs in zip(owners, scored, strict=True):  # of several answers the likeliest counts
+            means[number][point] = max(means[number][point], float(logprobs.mean()))
+        return [Annotations(boundaries("logp.answer.mean", mean)) for mean in means]
 
     def _answers(self, group: Group) -> list[NDArray[np.int32]]:
         answers = group.task.get(self._field)

@@ -40,8 +40,8 @@ ANNOTATORS: dict[str, Entry] = {
     "likelihood": Entry(
         "likelihood",
         "DIR",
-        ("logp.answer", "logp.answer.mean"),
-        "log-likelihood of the reference answer after the history so far",
+        ("logp.answer.mean",),
+        "mean log-likelihood of the reference answer's tokens after the history so far",
     ),
     "success": Entry(
         "success.annotator",
@@ -56,12 +56,6 @@ ANNOTATORS: dict[str, Entry] = {
         ("rubric.passed", "rubric.failed", "rubric.score"),
         "verdicts of a judge on the task's criteria, with the turns that it cites",
     ),
-    "hindsight": Entry(
-        "hindsight",
-        "DIR",
-        ("logp.hindsight",),
-        "log-probability of the action given the state before it and the final state",
-    ),
     "teacher": Entry(
         "teacher",
         "DIR",
@@ -72,7 +66,7 @@ ANNOTATORS: dict[str, Entry] = {
         "forks",
         "K",
         ("fork.value", "fork.q", "fork.error", "fork.p", "fork.episodes", "fork.turns", "fork.tokens"),
-        "mean score of K continuations, its error and its cost",
+        "mean score of K continuations, its error and its cost; with alternatives=true those of the other actions",
     ),
 }
 

@@ -7,18 +7,15 @@ temperature is 0 instead of the paper's .1, so that replies can be cached.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.envs.http.chat import VERDICT_TOKENS, CachedChat, ChatQuestion, unfenced
-from creditflow.envs.http.client import JsonClient
+from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.http.chat import VERDICT_TOKENS, ChatQuestion, unfenced
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
-from creditflow.train.annotate.judge import server_and_model, shown_turn, truncated
+from creditflow.train.annotate.base import AnnotationError, Annotations
+from creditflow.train.annotate.judge import SERVED, ServedJudge, server_and_model, shown_turn, truncated
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
@@ -34,9 +31,6 @@ INSTRUCTION: Final = (
 )
 MAX_CRITERIA: Final = 24  # as in the paper, after merging
 PASSED, FAILED, SCORE = "rubric.passed", "rubric.failed", "rubric.score"
-DEFAULTS: dict[str, Any] = {
-    "field": "rubric", "key_variable": "", "cache": "", "timeout": 60.0, "max_attempts": 5, "max_tokens": 0, "workers": 8, "max_chars": 2000,
-}  # fmt: skip
 
 
 class Verdict(NamedTuple):
@@ -93,7 +87,7 @@ _QUESTION: Final[ChatQuestion[list[dict[str, Any]]]] = ChatQuestion(
 )
 
 
-class RubricAnnotator(TurnAnnotator):
+class RubricAnnotator(ServedJudge):
     """Writes, for each turn, the numbers of passed and failed criteria whose verdict cites it, and the trajectory's score.
 
     They are ``rubric.passed`` and ``rubric.failed`` of turns, ``rubric.score`` of trajectories. Criteria that no member of the
@@ -101,41 +95,17 @@ class RubricAnnotator(TurnAnnotator):
     that apply to the rollout; 0 if there are none.
 
     Args:
-        url: base URL of an OpenAI-compatible server.
-        model: name of the model on that server.
+        url, model: of the server.
         field: field of the task's payload with the criteria, a list of texts.
-        key_variable, cache, timeout, max_attempts, max_tokens, workers, max_chars, client: see ``JudgeAnnotator``.
+        **served: see ``ServedJudge``.
     """
 
     turn_names = (PASSED, FAILED)
     trajectory_names = (SCORE,)
 
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        *,
-        field: str = "rubric",
-        key_variable: str = "",
-        cache: str = "",
-        timeout: float = 60.0,
-        max_attempts: int = 5,
-        max_tokens: int = 0,
-        workers: int = 8,
-        max_chars: int = 2000,
-        client: JsonClient | None = None,
-    ) -> None:
-        if workers < 1 or max_chars < 1:
-            raise ConfigError(f"rubric: workers and max_chars must be at least 1, got {workers} and {max_chars}")
-        self._workers, self._max_chars, self._field = workers, max_chars, field
-        digest = blake2b(INSTRUCTION.encode(), digest_size=8).hexdigest()
-        self.provenance = Provenance(
-            "rubric", 1, {"instruction": digest, "field": field, "max_chars": max_chars}, f"served:{model}"
-        )
-        self._chat = CachedChat(
-            url, model, _QUESTION, key=(self.provenance.text(),), key_variable=key_variable, cache=cache,
-            timeout=timeout, max_attempts=max_attempts, max_tokens=max_tokens, client=client,
-        )  # fmt: skip
+    def __init__(self, url: str, model: str, *, field: str = "rubric", **served: Any) -> None:
+        super().__init__("rubric", url, model, _QUESTION, {"field": field}, **served)
+        self._field = field
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
@@ -150,8 +120,7 @@ class RubricAnnotator(TurnAnnotator):
             for group, criteria in zip(groups, rubrics, strict=True)
             for i in range(len(group))
         ]
-        with ThreadPoolExecutor(self._workers) as pool:
-            replies = iter(list(pool.map(self._chat.ask, cases)))
+        replies = iter(self._ask(cases))
         annotations: list[Annotations] = []
         for group, criteria in zip(groups, rubrics, strict=True):
             lengths = [len(full_episode(group, i)) for i in range(len(group))]
@@ -218,4 +187,6 @@ def _counted(verdicts: Sequence[Verdict], length: int, own: int) -> Annotations:
 
 def make(argument: str, context: Context) -> RubricAnnotator:
     """The annotator ``rubric:URL#MODEL``."""
-    return RubricAnnotator(*server_and_model("rubric", argument), **settings_of("rubric", context, DEFAULTS))
+    return RubricAnnotator(
+        *server_and_model("rubric", argument), **settings_of("rubric", context, SERVED | {"field": "rubric"})
+    )

@@ -101,13 +101,13 @@ class TeacherAnnotator(TurnAnnotator):
                 raise AnnotationError(f"trajectory {member.trajectory_id!r} has no tokens; use --set history=text")
             return
         tokens = member.tokens
-        for t, (start, stop) in enumerate(zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)):
-            wrote = np.flatnonzero(tokens.mask[start:stop])
+        for t, sampled in enumerate(tokens.written()):
+            start, stop = tokens.turn_offsets[t : t + 2]
             if tokens.prompts:
                 prompt = tokens.prompts[t]
-                yield np.concatenate([prompt, tokens.ids[start:stop]]), len(prompt) + wrote
+                yield np.concatenate([prompt, tokens.ids[start:stop]]), len(prompt) + sampled - start
             else:
-                yield tokens.ids[:stop], start + wrote
+                yield tokens.ids[:stop], sampled
 
     def _encode(self, text: str) -> Ids:
         return encoded(self._tokenizer, text)

@@ -23,24 +23,27 @@ def add_model_options(parser: argparse.ArgumentParser, temperature: str) -> None
     )
     group.add_argument("--prompt", metavar="NAME", help="prompt template, such as think-v1, action-v1 or search-v1")
     group.add_argument("--dialect", metavar="NAME", help="format of completions: think, action, bare, …")
+    group.add_argument("--chat", metavar="KIND", help="template (the tokenizer's chat template) or plain (no template)")
     group.add_argument(
-        "--chat", metavar="KIND", help="template (the tokenizer's chat template) or plain (running text)"
-    )
-    group.add_argument(
-        "--history", choices=("append", "window"), help="append (one growing conversation) or window (the last turns)"
+        "--history",
+        choices=("append", "window"),
+        help="append (one growing conversation) or window (only the last turns)",
     )
     group.add_argument("--window", type=non_negative, metavar="K", help="number of past turns in a windowed prompt")
     group.add_argument("--max-new-tokens", type=positive, metavar="N", help="maximum length of a completion, in tokens")
     group.add_argument("--temperature", type=float, help=temperature)
     group.add_argument(
-        "--dtype", default="", choices=DTYPES, help="type of the weights (default float32; vllm on a GPU: bfloat16)"
+        "--dtype",
+        default="",
+        choices=DTYPES,
+        help="data type of the weights (default float32; vllm on a GPU: bfloat16)",
     )
     group.add_argument(
         "--threads",
         type=positive,
         default=0,
         metavar="N",
-        help="threads of the processor for hf:PATH (default: all cores)",
+        help="CPU threads for hf:PATH (default: all cores)",
     )
 
 

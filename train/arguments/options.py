@@ -8,7 +8,7 @@ from typing import Any, Final
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.foreign.env import DEFAULT_LIMIT
 from creditflow.envs.registration import ENVIRONMENTS, limit_option
-from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.programs import add_code
 from creditflow.train.settings.bounds import MAX_SEED
 from creditflow.train.settings.overrides import apply_overrides, with_variables
 
@@ -43,9 +43,9 @@ def add_env_settings(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-turns", type=positive, metavar="N",
-        help=f"end every episode after N turns, invalid ones included (default: the environment's own limit; {DEFAULT_LIMIT} for one that names none)",
+        help=f"end every episode after N turns, including invalid ones (default: the environment's own limit, or {DEFAULT_LIMIT} if it has none)",
     )  # fmt: skip
-    parser.add_argument("--panel", metavar="NAME:SPLIT", help="embedded tasks to use; `creditflow envs` lists them")
+    parser.add_argument("--panel", metavar="NAME:SPLIT", help="built-in tasks to use; `creditflow envs` lists them")
 
 
 def add_seed(parser: argparse.ArgumentParser, draws: str) -> None:

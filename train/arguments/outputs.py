@@ -1,5 +1,6 @@
-"""Rules for outputs: never an input; existing data only with ``--force`` or ``--resume``; one writer at a time.
+"""The files of a command: the log that it reads, and the outputs that it writes.
 
+Rules for outputs: never an input; existing data only with ``--force`` or ``--resume``; one writer at a time.
 A command or program declares its inputs with ``add_input`` and its outputs with ``add_output``; the entry point then runs
 it inside ``claimed_by``. A command that reads the name of its output from a file calls ``claimed`` itself. An existing file
 or folder named inside another argument (``--agent hf:PATH``, ``--env-set levels=PATH``) is an input too.
@@ -11,18 +12,38 @@ import argparse
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.files.atomic import is_leftover, locked, remove_leftovers, remove_leftovers_below
+from creditflow.envs.files.atomic import atomic_writer, is_leftover, locked, remove_leftovers, remove_leftovers_below
 from creditflow.train.run.interrupted import partial_of
 from creditflow.train.run.named_paths import paths_named
 
-__all__ = ["Output", "Target", "add_input", "add_output", "claimed", "claimed_by", "named"]
+if TYPE_CHECKING:
+    from creditflow.wrappers.records.group import Group
+    from creditflow.wrappers.records.jsonl import Log
+
+__all__ = [
+    "Output",
+    "Target",
+    "add_input",
+    "add_json",
+    "add_log_argument",
+    "add_output",
+    "claimed",
+    "claimed_by",
+    "log_of",
+    "named",
+    "open_output",
+    "print_text",
+    "read_log",
+]
 
 
 MAX_NAME: Final = 220  # bytes of a file name; most file systems take 255, and commands add endings such as .partial
@@ -34,7 +55,7 @@ class Output:
     """Properties of a command's output.
 
     Attributes:
-        kind: "file", "folder", or "either", depending on another argument.
+        kind: "file" or "folder".
         grows: it is written as NAME.partial first, which ``--resume`` continues.
         also: path of a second file that is written beside it, given its path.
         owned: whether an entry of the folder is one that the command writes. ``--force`` is rejected for a folder with
@@ -46,7 +67,7 @@ class Output:
         only_with: name of the flag without which nothing is written there.
     """
 
-    kind: Literal["file", "folder", "either"] = "file"
+    kind: Literal["file", "folder"] = "file"
     grows: bool = False
     also: Callable[[Path], Path] | None = None
     owned: Callable[[Path], bool] | None = None
@@ -87,17 +108,68 @@ def add_input(parser: argparse.ArgumentParser, name: str, **settings: Any) -> No
     parser.set_defaults(input_names=(*(parser.get_default("input_names") or ()), action.dest))
 
 
+def add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    """Define ``--json``; ``what`` is its help."""
+    parser.add_argument("--json", action="store_true", help=what)
+
+
 def add_output(parser: argparse.ArgumentParser, flag: str, output: Output = Output(), **settings: Any) -> None:
     """Define an option that names an output; the first one also defines ``--force``, and one that grows ``--resume``."""
     action = parser.add_argument(flag, type=_output_path, **settings)
     before = parser.get_default("output_names") or ()
     if not before:
-        parser.add_argument("--force", action="store_true", help="replace an existing output (never an input)")
+        parser.add_argument("--force", action="store_true", help="overwrite an existing output (never an input)")
     if output.grows:
         parser.add_argument(
             "--resume", action="store_true", help=f"continue an interrupted {flag} from its partial output"
         )
     parser.set_defaults(output_names=(*before, (action.dest, flag, output)))
+
+
+def add_log_argument(parser: argparse.ArgumentParser, *, optional: bool = False, grouping: bool = True) -> None:
+    """Define the positional argument IN.jsonl, and with ``grouping`` the option ``--group-by``."""
+    add_input(
+        parser,
+        "input",
+        nargs="?" if optional else None,
+        metavar="IN.jsonl",
+        help="trajectory log; - reads standard input",
+    )
+    if grouping:
+        parser.add_argument(
+            "--group-by",
+            choices=["group", "task"],
+            default="group",
+            help="group trajectories as in the log, or all trajectories of a task (default group)",
+        )
+
+
+def read_log(args: argparse.Namespace, fields: Collection[str] | None = None) -> list[Group]:
+    """Read the groups of the log that the arguments name; as ``log_of``."""
+    return list(log_of(args, fields).groups)
+
+
+def log_of(args: argparse.Namespace, fields: Collection[str] | None = None) -> Log:
+    """Read the log that the arguments name.
+
+    Args:
+        args: the arguments of ``add_log_argument``.
+        fields: text fields to keep; None for all.
+    """
+    from creditflow.wrappers.records.jsonl import read_log as read  # imported late: help does not need it
+
+    return read(sys.stdin if args.input == "-" else args.input, by=getattr(args, "group_by", "group"), fields=fields)
+
+
+def print_text(text: str, path: str) -> None:
+    """Print a text to standard output for "-", else write it to a file in UTF-8."""
+    with open_output(path, encoding="utf-8") as stream:
+        print(text, file=stream)
+
+
+def open_output(path: str, *, encoding: str = "ascii") -> AbstractContextManager[IO[str]]:
+    """Open an output file, or standard output for "-"."""
+    return contextlib.nullcontext(sys.stdout) if path == "-" else atomic_writer(path, encoding=encoding)
 
 
 def _output_path(text: str) -> str:

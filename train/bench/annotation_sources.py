@@ -4,47 +4,51 @@
 task, shrunk towards the task's own mean by one pseudo-visit (without any rollout: success probability 1/2, value 0).
 While a policy learns, earlier rollouts are those of the iterations before, weighted by ``MEMORY`` per iteration; none are
 sampled in addition. For the one-step metrics they are ``HELD_OUT`` additional groups for each measured one, which other
-schemes do not get. ``X[linear]`` and ``X[network]`` read critics that are fitted to the same rollouts, on what states show (see ``critics``).
-``X[exact]`` reads the exact V^π, which no method has in practice: an upper bound, and a control; ``X[noise=S]`` reads it with a lasting normal
-error of standard deviation S of its log odds.
+schemes do not get. ``X[linear]`` reads a critic that is fitted to the same rollouts, on what states show: a logistic regression.
+``X[exact]`` reads the exact V^π, which no method has in practice: an upper bound, and a control.
 
-Both write the same annotations, derived from the probability of success f: ``value.pica`` is f; ``logp.answer`` and
-``logp.answer.mean`` are log f, success standing for the golden answer; ``judge.score`` is the change of f; and
+Both write the same annotations, derived from the probability of success f: ``value.pica`` is f;
+``logp.answer.mean`` is log f, success standing for the golden answer; ``judge.score`` is the change of f; and
 ``value.critic`` is a critic of the returns as that scheme defines them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Final, Literal, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.controls import ExactEvaluator
-from creditflow.train.bench.critics import HIDDEN, FittedCritic, StateFeatures, noisy
+from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
-from creditflow.train.bench.exact.values import evaluate
-from creditflow.train.bench.methods import base_method, is_control, noise_of, scheme_entry
+from creditflow.train.bench.methods import Key, base_method, bound_scheme, is_control, scheme_entry
 from creditflow.wrappers.credit import Scheme
-from creditflow.wrappers.credit.annotations.tips import TIPS
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED
-from creditflow.wrappers.records.tokens import Tokens
 
-__all__ = ["HELD_OUT", "MEMORY", "AnnotationSource", "annotated_log", "open_annotation_source", "reads_earlier"]
+__all__ = [
+    "HELD_OUT",
+    "MEMORY",
+    "AnnotationSource",
+    "FittedCritic",
+    "StateFeatures",
+    "annotated_log",
+    "one_hot",
+    "open_annotation_source",
+    "reads_earlier",
+]
 
 HELD_OUT: Final = 8  # additional groups per measured one, of the same size
 MEMORY: Final = 0.9
 MIN_PROBABILITY: Final = 1e-3  # lower bound before a logarithm is taken
-HIDDEN_LAYER: Final[Mapping[str, int]] = {"linear": 0, "network": HIDDEN}  # its size in a critic
 TERMINAL_KEYS: Final = ("\0solved", "\0failed")  # all terminal states count as one of these two
 
 Floats = NDArray[np.float64]
-Key = Literal["state", "text"]
 
 
 class AnnotationSource(Protocol):
@@ -77,29 +81,21 @@ def open_annotation_source(
     entry = None if is_control(name) else scheme_entry(name)
     if entry is None or not entry.annotation_source:
         return _NoAnnotations()
-    scheme, source = _scheme(name, horizon, key), entry.annotation_source
-    if (noise := noise_of(source)) is not None:
-        return _Exact(scheme, noise)
-    if source not in HIDDEN_LAYER:
+    scheme, source = bound_scheme(name, horizon, key), entry.annotation_source
+    if source == "exact":
+        return _Exact(scheme)
+    if source == "fitted":
         return _Fitted(scheme, key)
     if features is None:
-        raise ConfigError(
-            f"{name}: a critic needs features of states, which only the suites with a shared policy and with language models have"
-        )
-    return _Critic(scheme, FittedCritic(features, horizon, HIDDEN_LAYER[source]))
+        raise ConfigError(f"{name}: a critic needs features of states, which only the suite with a shared policy has")
+    return _Critic(scheme, FittedCritic(features, horizon))
 
 
 def reads_earlier(name: str) -> bool:
     """Whether a method's annotations are fitted to earlier rollouts."""
     name = base_method(name)
     source = "" if is_control(name) else scheme_entry(name).annotation_source
-    return bool(source) and noise_of(source) is None
-
-
-@lru_cache(maxsize=64)
-def _scheme(name: str, horizon: int, key: Key) -> Scheme:
-    """The scheme, cached: construction validates it, and every measured group needs one."""
-    return scheme_entry(name).scheme_for(horizon, key)
+    return source not in ("", "exact")
 
 
 def annotated_log(
@@ -134,42 +130,32 @@ class _NoAnnotations:
 
 
 class _Exact:
-    """The source of ``X[exact]`` and ``X[noise=S]``: annotations computed from V^π, with an error of the log odds."""
+    """The source of ``X[exact]``: annotations computed from V^π."""
 
-    def __init__(self, scheme: Scheme, noise: float) -> None:
-        self._scheme, self._noise = scheme, noise
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
 
     def annotate(self, group: Group, evaluator: ExactEvaluator | None = None) -> Group:
         if evaluator is None:
             raise ConfigError(f"{self._scheme.name}[exact] needs exact values, which this suite does not have")
         at = evaluator.index_turns(group)
         value = evaluator.exact.value
-        if self._noise:
-            value = noisy(value, evaluator.mdp, self._noise)
         before, after = value[at.left, at.state], value[at.left - 1, at.next_state]
-        critic = before
-        if isinstance(self._scheme, TIPS):  # its returns are shaped; a truncated episode keeps its last potential
-            mdp = evaluator.mdp
-            potentials = replace(
-                mdp, terminal_score=np.zeros_like(mdp.terminal_score), limit_score=_log(mdp.limit_score)
-            )
-            shaping = evaluate(potentials, evaluator.policy).value[at.left, at.state] - _log(before)
-            critic = before + self._scheme.shaping_weight * shaping
-        return _annotated(group, self._scheme, _annotations(before, after, critic))
+        return _annotated(group, _annotations(before, after, before))
 
     def update(self, group: Group) -> None:
         pass
 
 
 class _Critic:
-    """The source of ``X[linear]`` and ``X[network]``: annotations are a critic's, fitted to the groups given to ``update``."""
+    """The source of ``X[linear]``: annotations are a critic's, fitted to the groups given to ``update``."""
 
     def __init__(self, scheme: Scheme, critic: FittedCritic) -> None:
         self._scheme, self._critic = scheme, critic
 
     def annotate(self, group: Group, evaluator: ExactEvaluator | None = None) -> Group:  # noqa: ARG002 - the protocol's signature
         before, after = self._critic.predict(_with_tables(group))
-        return _annotated(group, self._scheme, _annotations(before, after, before))
+        return _annotated(group, _annotations(before, after, before))
 
     def update(self, group: Group) -> None:
         self._critic.add(_with_tables(group))
@@ -202,7 +188,7 @@ class _Fitted:
         after = np.where(terminal, np.where(solved, probability[-2], probability[-1]), after)
         turns, targets = self._turns / self._weight
         critic = self._value.read(states.keys, self._weight, targets / (turns + 1.0))
-        return _annotated(group, self._scheme, _annotations(before, after, critic[states.state]))
+        return _annotated(group, _annotations(before, after, critic[states.state]))
 
     def update(self, group: Group) -> None:
         self._weight /= MEMORY
@@ -252,15 +238,19 @@ def _log(probability: Floats) -> Floats:
 
 def _annotations(before: Floats, after: Floats, critic: Floats) -> dict[str, Floats]:
     """Annotations of every turn, from the success probability before and after it and the critic's value before it."""
-    columns = {"value.pica": before, "value.pica.next": after, "judge.score": after - before, "value.critic": critic}
-    for name in ("logp.answer", "logp.answer.mean"):
-        columns |= {name: _log(before), f"{name}.next": _log(after)}
-    return columns
+    return {
+        "value.pica": before,
+        "value.pica.next": after,
+        "judge.score": after - before,
+        "value.critic": critic,
+        "logp.answer.mean": _log(before),
+        "logp.answer.mean.next": _log(after),
+    }
 
 
-def _annotated(group: Group, scheme: Scheme, annotations: Mapping[str, Floats]) -> Group:
-    """The group with annotated turns; for a scheme that assigns credit to tokens, with one token per turn."""
-    if isinstance(group, ArrayGroup) and not scheme.requires_tokens:
+def _annotated(group: Group, annotations: Mapping[str, Floats]) -> Group:
+    """The group with annotated turns."""
+    if isinstance(group, ArrayGroup):
         return group.annotated(annotations)
     columns = {name: group.arrays.split(values) for name, values in annotations.items()}
     trajectories = []
@@ -270,17 +260,102 @@ def _annotated(group: Group, scheme: Scheme, annotations: Mapping[str, Floats]) 
             replace(turn, values={**turn.values, **dict(zip(columns, row, strict=True))})
             for turn, row in zip(member.turns, rows, strict=True)
         )
-        tokens = _one_token_per_turn(columns["value.critic"][i]) if scheme.requires_tokens else member.tokens
-        trajectories.append(replace(member, turns=turns, tokens=tokens))
+        trajectories.append(replace(member, turns=turns))
     return Group(tuple(trajectories), group.task)
 
 
-def _one_token_per_turn(critic: Floats) -> Tokens:
-    n = len(critic)
-    return Tokens(
-        np.zeros(n, np.int32),
-        np.ones(n, np.bool_),
-        np.zeros(n, np.float32),
-        np.arange(n + 1, dtype=np.int32),
-        values={"value.critic": np.append(critic, 0.0).astype(np.float32)},
-    )
+Indices = NDArray[np.int64]
+REMEMBERED: Final = 64  # groups that a fit uses, the latest
+STEPS: Final = 10  # of Adam, per update
+RATE: Final = 0.03
+
+
+class StateFeatures(NamedTuple):
+    """What a critic sees of a state.
+
+    Attributes:
+        size: F, the number of features.
+        of: a task's tables → int64 (S, K), the features of each acting state, −1 for none.
+    """
+
+    size: int
+    of: Callable[[FiniteMDP], Indices]
+
+
+def one_hot(mdps: Sequence[FiniteMDP], parts: Sequence[Indices]) -> StateFeatures:
+    """One feature for each value of each part.
+
+    Args:
+        mdps: the tasks.
+        parts: int64 (S_i, K) of each; a negative part is none.
+    """
+    together = np.concatenate(parts)
+    sizes = np.maximum(together.max(axis=0) + 1, 0)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    indices = {
+        id(mdp): np.where(of_task >= 0, of_task + starts[:-1], -1) for mdp, of_task in zip(mdps, parts, strict=True)
+    }
+    return StateFeatures(int(starts[-1]), lambda mdp: indices[id(mdp)])
+
+
+class FittedCritic:
+    """A critic that is fitted to the outcomes of rollouts.
+
+    Args:
+        features: of the states.
+        horizon: the turn limit.
+    """
+
+    def __init__(self, features: StateFeatures, horizon: int) -> None:
+        self._features = features
+        self._none = features.size + horizon + 1  # the place of absent features, whose weight stays 0
+        self._weights = np.zeros(self._none + 1)
+        self._mean, self._square = np.zeros_like(self._weights), np.zeros_like(self._weights)
+        self._count = 0
+        self._data: deque[tuple[Indices, Floats]] = deque(maxlen=REMEMBERED)
+        self._fresh = False
+
+    def predict(self, group: ArrayGroup) -> tuple[Floats, Floats]:
+        """f before and after every turn, each float64 (N,); after the last turn of a rollout it is the outcome."""
+        self._fit()
+        before = self._probability(self._columns(group.mdp, group.number, group.left))
+        arrays = group.arrays
+        after = np.append(before[1:], 0.0)
+        return before, np.where(arrays.last, arrays.success[arrays.trajectory].astype(np.float64), after)
+
+    def add(self, group: ArrayGroup) -> None:
+        """Remember the outcomes of a group for later fits."""
+        columns = self._columns(group.mdp, group.number, group.left)
+        self._data.append((columns, group.arrays.success[group.arrays.trajectory].astype(np.float64)))
+        self._fresh = True
+
+    def _columns(self, mdp: FiniteMDP, states: NDArray[np.integer], left: NDArray[np.integer]) -> Indices:
+        seen = self._features.of(mdp)[states]
+        return np.column_stack([np.where(seen >= 0, seen, self._none), self._features.size + left]).astype(np.int64)
+
+    def _probability(self, columns: Indices) -> Floats:
+        """σ of the sum of the weights of each turn's features."""
+        probability: Floats = 0.5 * (1.0 + np.tanh(0.5 * self._weights[columns].sum(axis=1)))
+        return probability
+
+    def _fit(self) -> None:
+        if not self._fresh:
+            return
+        self._fresh = False
+        columns = np.concatenate([self._wide(remembered) for remembered, _ in self._data])
+        outcome = np.concatenate([remembered for _, remembered in self._data])
+        for _ in range(STEPS):
+            gap = (self._probability(columns) - outcome) / len(outcome)
+            gradient = np.bincount(columns.ravel(), np.repeat(gap, columns.shape[1]), minlength=self._none + 1)
+            gradient[-1] = 0.0
+            # Adam
+            self._count += 1
+            self._mean += 0.1 * (gradient - self._mean)
+            self._square += 0.001 * (gradient**2 - self._square)
+            unbiased = self._mean / (1 - 0.9**self._count), self._square / (1 - 0.999**self._count)
+            self._weights -= RATE * unbiased[0] / (np.sqrt(unbiased[1]) + 1e-8)
+
+    def _wide(self, columns: Indices) -> Indices:
+        """The columns padded to the most that any remembered group has, so that groups with other widths stack."""
+        most = max(remembered.shape[1] for remembered, _ in self._data)
+        return np.pad(columns, ((0, 0), (0, most - columns.shape[1])), constant_values=self._none)

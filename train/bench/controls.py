@@ -1,7 +1,6 @@
 """Positive and negative controls: exact credit, and corrupted credit.
 
-``oracle_adv`` is A^π itself and ``oracle_progress`` the change of the exact distance (efficiency, not advantage);
-``shuffled(X)`` is X's credit permuted within each rollout, ``flipped(X)`` its negative. The control that reads no states is the
+``oracle_adv`` is A^π itself, ``shuffled(X)`` is X's credit permuted within each rollout, ``flipped(X)`` its negative. The control that reads no states is the
 scheme ``stateless``.
 """
 
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
-from creditflow.train.bench.exact.values import PolicyValues, evaluate, natural_direction, policy_gradient, visitation
-from creditflow.wrappers.credit import Credit, CreditError
+from creditflow.train.bench.exact.values import PolicyValues, evaluate
+from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.credit.base import Aggregation
 from creditflow.wrappers.records.group import Group
 
@@ -28,8 +27,6 @@ __all__ = [
     "IndexedTurns",
     "flipped",
     "oracle_adv",
-    "oracle_progress",
-    "recorded_progress",
     "shuffled",
 ]
 
@@ -53,7 +50,7 @@ class IndexedTurns(NamedTuple):
 
 
 class ExactEvaluator:
-    """Exact values, gradient and state occupancy of one policy on one task.
+    """Exact values of one policy on one task.
 
     Args:
         mdp: task as tables.
@@ -72,21 +69,6 @@ class ExactEvaluator:
     def advantage(self) -> Floats:
         """float64 (H+1, S, A), A^π."""
         return self.exact.advantage
-
-    @cached_property
-    def gradient(self) -> Floats:
-        """float64 (S, A), ∇J."""
-        return policy_gradient(self.mdp, self.policy, self.exact)
-
-    @cached_property
-    def natural(self) -> Floats:
-        """float64 (S, A), the natural gradient."""
-        return natural_direction(self.mdp, self.policy, self.exact)
-
-    @cached_property
-    def visitation(self) -> Floats:
-        """float64 (S,), expected fraction of turns in each state."""
-        return visitation(self.mdp, self.policy)
 
     @property
     def success(self) -> float:
@@ -132,36 +114,6 @@ def oracle_adv(evaluator: ExactEvaluator) -> CreditFunction:
     return assign
 
 
-def oracle_progress(evaluator: ExactEvaluator) -> CreditFunction:
-    """d(s) − d(s′) of each turn, d the exact distance; dead states count as one turn farther than the farthest other state."""
-    distance = evaluator.mdp.distance
-    finite = np.isfinite(distance)
-    bounded = np.where(finite, distance, (distance[finite].max() if finite.any() else 0.0) + 1.0)
-
-    def assign(group: Group) -> Credit:
-        state, after, _, _ = evaluator.index_turns(group)
-        return _credit(group, bounded[state] - bounded[after])
-
-    return assign
-
-
-def recorded_progress(group: Group) -> Credit:
-    """d(s) − d(s′) from the distances recorded by ``Recorder(oracle=True)``; dead states as in ``oracle_progress``.
-
-    Raises:
-        CreditError: the log lacks these distances.
-    """
-    try:
-        pairs = [(turn.values["distance.oracle"], turn.values["distance.oracle.next"]) for turn in group.turns]
-    except KeyError as error:
-        raise CreditError(
-            f"group {group.group_id!r}: a turn lacks {error}, which Recorder(oracle=True) writes"
-        ) from None
-    distance = np.array(pairs).reshape(-1, 2)
-    bounded = np.where(distance < 0.0, distance.max(initial=0.0) + 1.0, distance)
-    return _credit(group, bounded[:, 0] - bounded[:, 1])
-
-
 def shuffled(method: CreditFunction, rng: np.random.Generator) -> CreditFunction:
     """The method's credit permuted within each rollout: its sum per rollout is unchanged, the assignment to turns is random."""
 
@@ -186,6 +138,4 @@ def flipped(method: CreditFunction) -> CreditFunction:
 def _credit(
     group: Group, step: Floats, loss_mask: NDArray[np.bool_] | None = None, aggregation: Aggregation = "token_mean"
 ) -> Credit:
-    return Credit.of(
-        group, outcome=np.zeros(group.arrays.size), step=step, loss_mask=loss_mask, aggregation=aggregation
-    )
+    return Credit.of(group, step=step, loss_mask=loss_mask, aggregation=aggregation)

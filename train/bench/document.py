@@ -1,20 +1,39 @@
-"""One benchmark run, whatever it measures: begun or resumed, its jobs, and ``results.json`` at its end."""
+"""One benchmark run as a document of plain JSON values: begun or resumed, written with its provenance, and read with checks."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import platform
+import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import creditflow
+from creditflow.envs.errors import DataError
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bench.jobs import JobRunner, fingerprint
-from creditflow.train.bench.report.provenance import code_digest, provenance
 from creditflow.train.bench.report.sanity import sanity_checks
-from creditflow.train.bench.results import RESULTS_VERSION, read_results, write_results
 from creditflow.train.run.identity import require_same_folder, versions, write_run_file
 
-__all__ = ["RunOptions", "measure_once"]
+__all__ = [
+    "RESULTS_VERSION",
+    "RunOptions",
+    "code_digest",
+    "commit",
+    "measure_once",
+    "provenance",
+    "read_results",
+    "write_results",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +93,83 @@ def measure_once(
     write_results(document, results)
     runner.close()
     return document
+
+
+RESULTS_VERSION = 4
+DOCUMENT_KEYS = {"provenance", "amounts", "suites", "sanity"}
+SUITE_KEYS = {
+    *("name", "spec", "kinds", "why", "horizon", "settings", "log", "expert", "cost"),
+    *("schemes", "controls", "undefined"),
+}
+RESULT_KEYS = {"cells", "rows", "studies"}  # one of them: exact values, played through an environment, a shared policy
+
+
+def write_results(document: Mapping[str, Any], path: Path) -> None:
+    """Write the document as JSON."""
+    with atomic_writer(path) as stream:
+        json.dump(document, stream, separators=(",", ":"), allow_nan=False)
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read a document, compressed or not.
+
+    Raises:
+        DataError: the file does not hold benchmark results of this version.
+    """
+    try:
+        document = read_json(path)
+    except DataError as error:
+        raise DataError(f"{error}; {path} does not contain the results of a benchmark") from error
+    version = document.get("results_version") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or version != RESULTS_VERSION:
+        raise DataError(
+            f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}; run the benchmark "
+            "again, or read the file with the release that wrote it"
+        )
+    missing, suites = DOCUMENT_KEYS - document.keys(), document.get("suites")
+    for suite in suites if isinstance(suites, list) else [suites]:
+        missing |= SUITE_KEYS - suite.keys() if isinstance(suite, dict) else SUITE_KEYS
+        missing |= set() if isinstance(suite, dict) and RESULT_KEYS & suite.keys() else {"cells"}
+    if missing:
+        raise DataError(f"{path}: these benchmark results lack {', '.join(sorted(missing))}")
+    return document
+
+
+def provenance(arguments: Sequence[str], seed: int) -> dict[str, Any]:
+    """Command, commit, versions, kind of machine and seed."""
+    return {
+        "command": "creditflow " + " ".join(arguments),
+        "commit": commit() or "unknown",  # a wheel has no repository
+        "creditflow": creditflow.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "seed": seed,
+    }
+
+
+def commit() -> str:
+    """The commit's first nine digits, with "-dirty" behind them if files were changed; "" without a repository."""
+    return _git("describe", "--always", "--dirty", "--abbrev=9", "--exclude=*")  # never the name of a tag
+
+
+def _git(*arguments: str) -> str:
+    source = Path(__file__).resolve().parent
+    try:
+        return subprocess.run(  # noqa: S603 - a fixed command
+            ["git", "-C", str(source), *arguments],  # noqa: S607 - git from the user's own path
+            capture_output=True, text=True, check=True, timeout=10,
+        ).stdout.strip()  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Hash of the package's source, sixteen hexadecimal digits: finished jobs are reused only by the same code."""
+    digest = hashlib.blake2b(digest_size=8)
+    root = Path(creditflow.__file__).parent
+    for folder in ("envs", "wrappers", "agents", "train"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

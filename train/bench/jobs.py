@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.plugins import naming_plugins
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.progress import progress
-from creditflow.train.rollout.plugins import Carried, carried, load_carried, naming_plugins
+from creditflow.train.rollout.plugins import Carried, carried, load_carried
 from creditflow.train.rollout.workers.pool import WorkerError, suspects
 from creditflow.train.rollout.workers.processes import interrupts_held
 

@@ -62,11 +62,10 @@ class SharedWork:
         updates: number of updates of a learning curve.
         every: updates between two measured points.
         kinds: kinds of task in the standard setting.
-        aggregations, features, batches, sizes, successes: values that are varied, one at a time.
+        aggregations, features, batches, sizes: values that are varied, one at a time.
         crossed: task kinds on which the choices that should not matter are fully crossed: loss average, centring, scale, and
             steps of a given KL divergence or Adam at each of ``crossed_rates``.
         crossed_rates: learning rates of Adam in the crossed design.
-        learn_variations: whether learning curves are also measured for the varied features, batches and sizes.
         kl: KL divergence of each update, in nats per turn.
     """
 
@@ -81,10 +80,8 @@ class SharedWork:
     features: tuple[str, ...] = ()
     batches: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
-    successes: tuple[float, ...] = ()
     crossed: tuple[str, ...] = ()
     crossed_rates: tuple[float, ...] = ()
-    learn_variations: bool = False
     kl: float = 0.003
 
 
@@ -97,7 +94,7 @@ class Preset:
         grids, sokoban: sizes of the two suites that have tables.
         played: sizes of all other suites.
         log: number of groups in the recorded log of a suite with tables.
-        variants: whether the variants of schemes are included when no schemes are named.
+        annotated: whether the schemes that read annotations get them when no schemes are named.
         schemes: the schemes compared when none are named; empty: all registered ones.
         envs: suites that are measured when none are named, separated by commas.
     """
@@ -107,7 +104,7 @@ class Preset:
     sokoban: ExactWork
     played: PlayedWork
     log: int
-    variants: bool = False
+    annotated: bool = False
     schemes: tuple[str, ...] = ()
     envs: str = "shared,sokoban,grids"
 
@@ -118,9 +115,7 @@ class Preset:
 
 PRESETS: Mapping[str, Preset] = {
     "smoke": Preset(
-        shared=SharedWork(
-            units=2, train=16, held_out=4, groups=16, updates=4, every=2, kinds=("pits", "fresh"), batches=(1,)
-        ),
+        shared=SharedWork(units=2, train=16, held_out=4, groups=16, updates=4, every=2, kinds=("pits", "fresh")),
         grids=ExactWork((0.5,), (8,), 2, {8: 12}, {8: 4}),
         sokoban=ExactWork((0.5,), (8,), 2, {8: 8}, {8: 4}),
         played=PlayedWork(3, 4, 4, 2),
@@ -135,8 +130,6 @@ PRESETS: Mapping[str, Preset] = {
             updates=30,
             every=5,
             kinds=("pits", "slip", "alias", "fresh", "sokoban"),
-            features=("additive",),
-            batches=(1, 4, 64),
         ),
         grids=ExactWork((0.1, 0.5, 0.9), (4, 16), 4, {4: 32, 16: 20}, {4: 20, 16: 14}),
         sokoban=ExactWork((0.1, 0.5), (8,), 4, {8: 20}, {8: 16}),
@@ -156,8 +149,6 @@ PRESETS: Mapping[str, Preset] = {
             features=("additive", "table"),
             batches=(1, 4, 64),
             sizes=(4, 64),
-            successes=(0.5, 0.8),
-            learn_variations=True,
         ),
         grids=ExactWork(
             (0.1, 0.5, 0.9), (4, 8, 16, 64), 50, {4: 60, 8: 50, 16: 30, 64: 12}, {4: 60, 8: 60, 16: 40, 64: 30}
@@ -165,7 +156,7 @@ PRESETS: Mapping[str, Preset] = {
         sokoban=ExactWork((0.1, 0.5, 0.9), (8, 16), 50, {8: 20, 16: 12}, {8: 30, 16: 24}),
         played=PlayedWork(60, 8, 60, 10),
         log=60,
-        variants=True,
+        annotated=True,
     ),
     # does the order of methods depend on choices that should not matter? every one of them crossed with all others
     "protocol": Preset(

@@ -21,11 +21,9 @@ from creditflow.train.bench.document import RunOptions, measure_once
 from creditflow.train.bench.exact.cells import assemble, cells_of, run_task
 from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
 from creditflow.train.bench.methods import default_schemes, with_annotation_sources
-from creditflow.train.bench.played.by_type import scores_by_type
-from creditflow.train.bench.played.learning import learn, played_row
-from creditflow.train.bench.played.scoring import credit_coverage, log_statistics
+from creditflow.train.bench.played import credit_coverage, learn, played_row
 from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
-from creditflow.train.bench.report.tidy import BASELINE, correlations
+from creditflow.train.bench.report.tidy import BASELINE
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.run import run_shared
 from creditflow.train.bench.suites import Suite, open_suite
@@ -34,6 +32,7 @@ from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
+from creditflow.wrappers.records.log_size import LogSize
 
 __all__ = ["run_bench"]
 
@@ -52,8 +51,7 @@ def run_bench(
 
     Args:
         specs: specs of the suites.
-        schemes: names of the schemes; if empty, all of them (the preset ``full`` adds their variants and the schemes that
-            read annotations).
+        schemes: names of the schemes; if empty, all of them (in the preset ``full`` also those that read annotations).
         preset_name: name of the preset.
         options: how the run is executed.
         seed: seed of tasks, rollouts and shuffling.
@@ -67,7 +65,7 @@ def run_bench(
         OtherRunError: the run to be resumed has other settings or was made by other code.
     """
     preset = PRESETS[preset_name]
-    names = with_annotation_sources(schemes) or preset.schemes or default_schemes(preset.variants)
+    names = with_annotation_sources(schemes) or preset.schemes or default_schemes(preset.annotated)
     opened = [open_suite(spec, preset, seed) for spec in specs]  # invalid suites are reported before any work
 
     def measure(runner: JobRunner) -> dict[str, Any]:
@@ -102,17 +100,14 @@ def _run_suite(
     horizon = max(suite_env.horizon for suite_env in suite.envs)
     earlier = _record(suite, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
     selection = select_methods(names, groups, horizon=horizon, exact=bool(suite.kinds), earlier=earlier)
-    if not all(suite_env.expert for suite_env in suite.envs):
-        selection = selection.without("oracle_progress", "the environment has no oracle")
     facts = {
         "name": suite.name,
         "spec": suite.spec,
         "kinds": list(suite.kinds),
         "why": suite.why,
         "horizon": horizon,
-        "oracle": all(suite_env.oracle for suite_env in suite.envs),
         "settings": selection.settings(),
-        "log": log_statistics(groups),
+        "log": LogSize.of(groups)._asdict(),
         "expert": _expert_success(suite),
         "cost": selection.cost(horizon, groups, earlier),
     }
@@ -132,7 +127,6 @@ def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
         env = GroupEnv(
             suite_env.env,
             size=LOG_SIZE,
-            oracle=not suite.kinds and suite_env.expert,
             policy="tabular",
             **suite_env.settings,
         )
@@ -177,7 +171,6 @@ def _exact(suite: Suite, selection: MethodSelection, work: ExactWork, seed: int,
         **selection.defined(undefined),
         "undefined": undefined,
         "cells": assembled,
-        "correlations": correlations(assembled),
     }
 
 
@@ -219,6 +212,5 @@ def _played(
         "undefined": undefined,
         "tasks": len(suite_env.tasks),
         "rows": {name: played_row(seeds, base)._asdict() for name, seeds in runs.items()},
-        "by_type": {name: scores_by_type(seeds, suite_env.tasks) for name, seeds in runs.items()},
         "coverage": {name: credit_coverage(name, suite_env.horizon, *logs) for name in runs},
     }

@@ -35,7 +35,6 @@ class SuiteEnv:
         optimal_prob: probability of an optimal action in the initial policy, chosen so that it sometimes succeeds: lower for
             short tasks.
         horizon: turn limit.
-        oracle: whether the oracle's distances are exact (True) or a proxy.
         expert: whether there is an expert, which any other Gymnasium environment lacks.
     """
 
@@ -44,7 +43,6 @@ class SuiteEnv:
     tasks: tuple[Task, ...]
     optimal_prob: float
     horizon: int
-    oracle: bool
     expert: bool = True
 
 
@@ -143,12 +141,12 @@ def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int, op
         foreign = {**settings, "success": "positive_reward"}
         env = bare_env(name, foreign)
         seeds = tuple(env.tasks.from_content({"seed": number}) for number in range(limit))
-        return SuiteEnv(name, foreign, seeds, 0.0, env.max_steps, False, expert=False)
+        return SuiteEnv(name, foreign, seeds, 0.0, env.max_steps, expert=False)
     ids = env.tasks.task_ids()
     if not ids:
         raise ConfigError(f"suite {spec!r}: its task source is endless, so there is no list to choose tasks from")
     tasks = tuple(env.tasks.get(i) for i in _at_even_intervals(ids, limit))
-    return SuiteEnv(name, settings, tasks, optimal_prob, env.max_steps, bool(env.oracle.exact))
+    return SuiteEnv(name, settings, tasks, optimal_prob, env.max_steps)
 
 
 def _at_even_intervals(ids: Sequence[str], limit: int) -> list[str]:

@@ -1,11 +1,11 @@
-"""Add annotations to a trajectory log: values of models, LLM judges, oracles and continuations, read by credit schemes.
+"""Add the annotations that some credit schemes read: values from models, LLM judges, oracles or continuations.
 
   creditflow annotate --with oracle --env sokoban log.jsonl --out log.oracle.jsonl
   creditflow annotate --with critic:runs/ppo/critic log.jsonl --out log.critic.jsonl
   creditflow annotate --list
 
-Batches are written to OUT.partial as they finish; OUT appears when it is complete. After an interruption the same
-command with --resume continues where it stopped and gives the same file. Every annotation has its provenance in the log.
+Finished batches are written to OUT.partial, which becomes OUT at the end. After an interruption, run the same command
+with --resume; the result is the same file. The log records where every annotation comes from.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from creditflow.envs.registration import env_id
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, spelled
 from creditflow.train.annotate.workers import AnnotatorSpec
-from creditflow.train.arguments.logs import add_log_argument, read_log
 from creditflow.train.arguments.options import add_env_arguments, env_arguments, positive
-from creditflow.train.arguments.outputs import Output, add_output
+from creditflow.train.arguments.outputs import Output, add_json, add_log_argument, add_output, read_log
 from creditflow.train.run.recorded import as_recorded, recorded_run
 from creditflow.train.settings.overrides import apply_overrides
 
@@ -47,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=positive, default=16, metavar="N", help="number of groups per batch (default 16)"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace annotations of the same names")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing annotations of the same name")
     parser.add_argument("--list", action="store_true", help="list the annotators")
-    parser.add_argument("--json", action="store_true", help="with --list: print the list as JSON")
+    add_json(parser, "with --list: print the list as JSON")
     add_output(
         parser, "--out", Output(grows=True), metavar="OUT.jsonl", help="annotated log to write, .jsonl or .jsonl.gz"
     )

@@ -1,16 +1,18 @@
-"""Report which schemes a trajectory log supports: dead groups, aliasing, coverage, and schemes without a signal on it.
+"""Report which credit schemes suit a trajectory log: groups without contrast, state aliasing, coverage, and schemes without a signal.
 
   creditflow audit rollouts.jsonl
   creditflow audit --json rollouts.jsonl.gz --out audit.json
   creditflow audit train.jsonl --validation valid.jsonl
   creditflow audit rollouts.jsonl --replay 16 --out replayed.jsonl
 
-The report begins with the recommended scheme and its options, by the table of the README: grouptd where states repeat, blend where they
-rarely do, none where groups have one rollout. It ends with the evidence for grouptd.
+The report starts with a recommended scheme and its options: grouptd where states repeat, blend where they rarely do,
+none where every group has a single rollout. It ends with the evidence for grouptd.
 
---replay K measures whether credit is right: the agent that played the log, or --agent, plays on K times from before and after every turn.
-The log with these values is written to --out, group by group, and --resume continues it; the report compares every scheme and every
-number of the log with them. An audit of that file repeats the comparison without playing.
+--replay K measures whether the credit is right. The log's agent, or --agent, plays on K times from before and from
+after every turn, and the report compares every scheme, and every number in the log, with the measured values. The log
+with these values is written to --out; --resume continues an interrupted replay, and auditing that file repeats the
+comparison without playing. With --alternatives the other actions that the environment lists are tried too, and the
+report compares the turn's action with their mean and with the best of them.
 """
 
 from __future__ import annotations
@@ -42,13 +44,21 @@ from creditflow.train.analyses.leakage import overlap
 from creditflow.train.analyses.replayed import is_replayed, replayed, replayed_text
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.workers import AnnotatorSpec
-from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.arguments.model_options import add_model_options, model_options
 from creditflow.train.arguments.options import add_env_arguments, add_seed, add_workers, env_arguments, positive
-from creditflow.train.arguments.outputs import Output, add_input, add_output
-from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.outputs import (
+    Output,
+    add_input,
+    add_json,
+    add_log_argument,
+    add_output,
+    print_text,
+    read_log,
+)
+from creditflow.train.arguments.programs import add_code
 from creditflow.train.rollout.workers.processes import ProcessExecutor
 from creditflow.train.run.recorded import as_recorded, recorded_run
+from creditflow.train.statistics import scipy_module
 from creditflow.train.text_table import counted
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
@@ -63,24 +73,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--key",
         choices=["state", "text"],
         default="state",
-        help="keys that the recommended scheme compares states by (default state)",
+        help="key by which the recommended scheme compares states (default state)",
     )
     add_input(
         parser,
         "--validation",
         default="",
         metavar="LOG|ENV/PANEL:SPLIT",
-        help="also report how many of its tasks were trained on in the audited log, by content",
+        help="also report how many of these tasks occur in the audited log, compared by content",
     )
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    add_json(parser, "print the findings as JSON")
     parser.add_argument(
         "--replay",
         type=positive,
         metavar="K",
-        help="compare credit with K continuations from before and after every turn",
+        help="compare credit with K continuations from before and from after every turn",
+    )
+    parser.add_argument(
+        "--alternatives",
+        action="store_true",
+        help="with --replay: also K continuations after every other action that the environment lists",
     )
     add_code(
-        parser, "--agent", "agent", default="", help="with --replay: agent that plays on (default: that of the log)"
+        parser, "--agent", "agent", default="", help="with --replay: agent that plays on (default: the log's agent)"
     )
     add_env_arguments(parser)
     parser.set_defaults(env="")
@@ -89,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser, "sampling temperature of the continuations")
     add_output(
         parser, "--out", Output(grows=True), default="-", metavar="FILE",
-        help="file to write: the report, - (default) is standard output; with --replay the log with the replayed values",
+        help="file for the report, - (default) is standard output; with --replay, file for the log with the measured values",
     )  # fmt: skip
 
 
@@ -149,7 +164,12 @@ def _require_no_replay(args: argparse.Namespace) -> None:
         "--panel": args.panel,
         "--max-turns": args.max_turns,
     }
-    options |= {"--seed": args.seed, "--workers": args.workers, "--resume": args.resume}
+    options |= {
+        "--alternatives": args.alternatives,
+        "--seed": args.seed,
+        "--workers": args.workers,
+        "--resume": args.resume,
+    }
     options |= {f"--{name.replace('_', '-')}": True for name in model_options(args).given()}
     for name, value in options.items():
         if value:
@@ -162,6 +182,7 @@ def _replay(args: argparse.Namespace) -> None:
         raise ConfigError(
             "replayed values are written to a file, so that an interrupted command can be resumed: --out OUT.jsonl"
         )
+    scipy_module("special")  # the report needs it: asked for before the continuations are played
     check_options(args.agent or "hf", model_options(args))
     groups = read_groups(sys.stdin if args.input == "-" else args.input)
     recorded = recorded_run(groups)
@@ -169,13 +190,16 @@ def _replay(args: argparse.Namespace) -> None:
     if not env:
         raise ConfigError("the log does not name the environment that it was recorded in: name it with --env")
     args.env = env
-    settings = {"agent": args.agent, "seed": args.seed, "model": model_options(args).given()}
+    model = model_options(args).given()
+    settings = {"agent": args.agent, "seed": args.seed, "model": model, "alternatives": args.alternatives}
     spec = AnnotatorSpec(
         f"forks:{args.replay}", settings, env, as_recorded(groups, env, env_arguments(args)), recorded=recorded
     )
     annotator = spec.annotator()
     played = annotator.provenance.parameters["agent"]
     print(_budget(groups, args.replay, played), file=sys.stderr)
+    if args.alternatives:
+        print("and as many again for every other action that the environment lists in a state", file=sys.stderr)
     if recorded.get("agent", {}).get("name", played) != played:
         print(
             f"the log was played by {recorded['agent']['name']}: the advantages are those of {played}, another policy",

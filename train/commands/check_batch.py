@@ -1,10 +1,10 @@
-"""Check the arrays of one training step of any trainer: which tokens get which credit, and is that what the scheme means?
+"""Check the arrays of one training step, from any trainer: which tokens get which credit, and is that what the scheme intends?
 
   creditflow check-batch step.npz
   creditflow check-batch step.npz --json
 
-The file is what numpy.savez wrote, with arrays named as the arguments of credit.check_batch: advantages and mask, and as many
-of the others as you have. The exit code is 1 if there is an error among the findings.
+Write the file with numpy.savez, and name its arrays like the arguments of credit.check_batch: advantages and mask, plus
+any others you have. The exit code is 1 if the report contains an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 
 from creditflow.envs.errors import DataError, check_name, short_repr
 from creditflow.envs.reading.failures import loading, naming
-from creditflow.train.arguments.outputs import add_input
+from creditflow.train.arguments.outputs import add_input, add_json
 from creditflow.wrappers import credit
 
 __all__ = ["ARRAYS", "add_arguments", "read_arrays", "run"]
@@ -37,7 +37,7 @@ HEADER: Final = 10_000  # bytes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_input(parser, "file", metavar="FILE.npz", help="arrays of one training step, as numpy.savez writes them")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_json(parser, "print the report as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

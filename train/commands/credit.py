@@ -6,8 +6,9 @@
   creditflow credit --scheme rewardflow --explain
   creditflow credit --scheme graphgpo rollouts.jsonl --why t3:2      why turn 2 of trajectory t3 has its advantage
 
-Lines are in the order of the log and have its ids. With --tokenizer a line has, for every turn, the ids of its response (``token_ids``,
-without the special tokens that a chat template adds) and an advantage for each (``token_advantages``).
+Lines keep the order and the ids of the log. With --tokenizer every turn also has the token ids of its response
+(``token_ids``, without the special tokens that a chat template adds) and an advantage for each of them
+(``token_advantages``).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
-from creditflow.train.arguments.logs import add_log_argument, log_of, open_output
-from creditflow.train.arguments.outputs import add_input, add_output
-from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.outputs import add_input, add_json, add_log_argument, add_output, log_of, open_output
+from creditflow.train.arguments.programs import add_code
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.text_table import counted
 from creditflow.wrappers import credit
+from creditflow.wrappers.credit.registry import assigned
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["add_arguments", "credit_lines", "run"]
@@ -48,19 +49,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter of the scheme (repeatable)"
     )
     parser.add_argument(
-        "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (search only; "
-        "an unknown name is answered with those that exist)",
+        "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (WikiSearch only; "
+        "an unknown name prints the available ones)",
     )  # fmt: skip
     add_input(
         parser, "--tokenizer", metavar="FOLDER",
-        help="folder of a tokenizer: also write the token ids of every response, with an advantage for each",
+        help="tokenizer folder; also write the token ids of every response, with an advantage for each",
     )  # fmt: skip
-    parser.add_argument("--explain", action="store_true", help="explain what the scheme computes, and its parameters")
     parser.add_argument(
-        "--why", metavar="TRAJECTORY:TURN", help="explain one advantage instead: its terms, the turns that it was compared with, mean, "
-        "deviation, weights; GROUP/TRAJECTORY:TURN where several groups have the trajectory's id; turns count from 0",
+        "--explain", action="store_true", help="explain what the scheme computes and what its parameters are"
+    )
+    parser.add_argument(
+        "--why", metavar="TRAJECTORY:TURN", help="explain one advantage: its terms, the turns it was compared with, mean, deviation and weights; turns "
+        "count from 0; if the id occurs in several groups, write GROUP/TRAJECTORY:TURN",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="with --why: print JSON")
+    add_json(parser, "with --why: print JSON")
     add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="file to write; - (default) is standard output")
 
 
@@ -93,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     encode = _encoder(args.tokenizer, groups) if args.tokenizer else None
     began = time.perf_counter()
-    results = scheme.assign_batch(groups)
+    results = assigned(scheme, groups)
     seconds = time.perf_counter() - began
     target = open_output(args.out)
     with target as stream:

@@ -1,13 +1,12 @@
-"""Compare released data and stores with their manifests, and import, export, generate and label your own data.
+"""Check released data against its manifest, and import, generate and label data of your own.
 
 creditflow data check alfworld "$ALFWORLD_DATA"         released games: present, missing or reworded
 creditflow data check webshop FOLDER                    the released 1,000 products: differences and their effect
 creditflow data check hotpotqa FILE --only dev          questions of a fixed slice (2wiki, musique likewise)
-creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours
-creditflow data export LOG.jsonl --format hf --out DIR  a log as Parquet, for datasets or Minari, with a data card
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
-creditflow data check webshop-store STORE               every file against its checksum (wikisearch-index likewise)
+creditflow data build verl --env sokoban --out FILE     tasks as rows for verl and SkyRL, in Parquet
+creditflow data check wikisearch-index INDEX            every file of an index folder against its checksum
 creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
 
 Every action has its own help: creditflow data ACTION --help.
@@ -21,42 +20,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from creditflow.envs.alfworld.game_files.check import PUBLISHED as ALFWORLD_SPLITS
-from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, named_games, read_games
-from creditflow.envs.data_report import DataReport
+from creditflow.envs.alfworld.game_files.check import SPLITS as ALFWORLD_SPLITS
+from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, read_games
 from creditflow.envs.errors import ConfigError, check_name
-from creditflow.envs.files.atomic import new_folder
-from creditflow.envs.sokoban.levels.boxoban import PUBLISHED as BOXOBAN_SETS
-from creditflow.envs.sokoban.levels.boxoban import check_boxoban, load_ids
+from creditflow.envs.manifests import DataReport
+from creditflow.envs.sokoban.levels.boxoban import SETS, check_boxoban, load_ids
 from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
 from creditflow.envs.wikisearch.slices import PLAIN_SETS, check_slice
-from creditflow.train.adapters.export.pictures import PICTURES, copy_pictures
 from creditflow.train.analyses.leakage import overlap
-from creditflow.train.arguments.logs import print_text
-from creditflow.train.arguments.options import positive
-from creditflow.train.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.data_import import add_import_arguments, run_import
+from creditflow.train.arguments.options import positive, seed
+from creditflow.train.arguments.outputs import Output, add_input, add_json, add_output, named, print_text
+from creditflow.train.arguments.programs import add_code
 from creditflow.train.progress import note, progress
-from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_arguments", "run"]
 
-STORES: Final = ("webshop-store", "wikisearch-index")
+INDEX: Final = "wikisearch-index"
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
-FORMATS: Final = ("parquet", "hf", "minari")
 TASKS = "tasks"
+LOGS: Final = ("messages", "openenv", "searchr1", "trl", "verifiers", "verl", "verl-agent")
+# options of a log's format, which ImportSettings has defaults for
+CHOICES: Final = ("state_key", "id", "group", "reward", "done", "messages", "success", "success_at", "turns")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="check|import|export|build|label")
-    add_check_arguments(actions.add_parser("check", help="compare released data with the embedded manifest"))
-    add_import_arguments(actions.add_parser("import", help="import released files, or another library's log"))
-    add_export_arguments(actions.add_parser("export", help="write a log in the format of a data library"))
+    actions = parser.add_subparsers(dest="action", required=True, metavar="check|import|build|label")
+    add_check_arguments(actions.add_parser("check", help="check released data against its manifest"))
+    add_import_arguments(actions.add_parser("import", help="import another library's log"))
     building = actions.add_parser("build", help="generate data")
-    generated = building.add_subparsers(dest="name", required=True, metavar="wiki")
+    generated = building.add_subparsers(dest="name", required=True, metavar="wiki|verl")
     wiki = generated.add_parser("wiki", help="a fictional encyclopedia")
     wiki.add_argument(
         "--articles", type=positive, required=True, metavar="N", help="number of articles, 200 to 1,000,000"
@@ -64,6 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wiki.add_argument("--questions", type=int, default=0, metavar="N", help="number of questions (default 0)")
     wiki.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
     add_output(wiki, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create")
+    rows = generated.add_parser(
+        "verl",
+        help="the data set of a run in verl, whose rows carry the tasks for the agent loop",
+        description="Write the tasks of an environment as rows for verl's agent loop and for SkyRL.\n\nThe prompt column contains the task id "
+        "and is not used, because the agent loop builds the prompts. Files of several environments can be given to verl together.",
+    )
+    add_code(
+        rows, "--env", "environment", required=True, metavar="NAME",
+        help="environment, as `creditflow envs` lists them, or your own: path/to/file.py:NAME",
+    )  # fmt: skip
+    rows.add_argument("--env-set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment")
+    rows.add_argument("--panel", default="", metavar="NAME:SPLIT", help="built-in tasks to write")
+    rows.add_argument(
+        "--draw", type=positive, default=0, metavar="N", help="number of tasks to sample from a generator"
+    )
+    rows.add_argument("--seed", type=seed, default=0, help="random seed of the sampled tasks (default 0)")
+    add_output(rows, "--out", required=True, metavar="FILE.parquet", help="file to write")
     labelling = actions.add_parser("label", help="label the pivots of search rollouts")
     add_input(labelling, "log", metavar="LOG.jsonl", help="trajectory log from wikisearch, with its tasks")
     add_output(
@@ -80,14 +92,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache",
         Output(appended=True),
         metavar="FILE",
-        help="cache of the judge's scores, read and appended to",
+        help="cache file for the judge's scores",
     )
     labelling.add_argument(
         "--audit",
         type=int,
         default=20,
         metavar="N",
-        help="number of episodes written out for a human audit (default 20)",
+        help="number of episodes to write out for a human audit (default 20)",
     )
 
 
@@ -96,12 +108,10 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "check":
         return run_check(args)
     if args.action == "build":
-        return _build_wiki(args)
+        return _build_wiki(args) if args.name == "wiki" else _build_rows(args)
     if args.action == "label":
         return _label(args)
-    if args.action == "import":
-        return run_import(args)
-    return run_export(args)
+    return run_import(args)
 
 
 def _build_wiki(args: argparse.Namespace) -> int:
@@ -112,6 +122,19 @@ def _build_wiki(args: argparse.Namespace) -> int:
         replace=True, progress=lambda count: note(f"build: {count} articles"),
     )  # fmt: skip
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
+    return 0
+
+
+def _build_rows(args: argparse.Namespace) -> int:
+    from creditflow.train.engines.verl import rows_of, write_parquet
+    from creditflow.train.rollout.tasks import training_tasks
+    from creditflow.train.settings.overrides import apply_overrides
+    from creditflow.train.settings.schema import EnvConfig, TaskConfig
+
+    env = EnvConfig(name=args.env, options=apply_overrides({}, args.env_set))
+    tasks = training_tasks(env, TaskConfig(panel=args.panel, count=args.draw), seed=args.seed)
+    write_parquet(Path(args.out), rows_of(args.env, tasks))
+    print(f"{args.out}: {len(tasks)} tasks of {args.env}")
     return 0
 
 
@@ -142,73 +165,6 @@ def _label(args: argparse.Namespace) -> int:
     return 0
 
 
-def add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Define the arguments of ``data export``."""
-    add_input(parser, "path", metavar="LOG.jsonl", help="trajectory log to export")
-    parser.add_argument(
-        "--format", choices=FORMATS, default="hf",
-        help="parquet: files and a card; hf (default): the same in the Hub's layout, for datasets.load_dataset; minari: a Minari dataset",
-    )  # fmt: skip
-    owned = named("README.md", "data", "creditflow", "log.jsonl.gz", "namespace_metadata.json", PICTURES)
-    add_output(
-        parser,
-        "--out",
-        Output(kind="folder", owned=owned),
-        required=True,
-        metavar="DIR",
-        help="folder to create",
-    )
-    parser.add_argument(
-        "--license",
-        default="",
-        metavar="NAME",
-        help="licence for the card, such as cc-by-4.0 (default: to be filled in)",
-    )
-    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
-
-
-def run_export(args: argparse.Namespace) -> int:
-    """Export a log; print what was written. The folder gets its name when everything is in it."""
-    from creditflow.train.adapters.export.card import data_card, file_digest
-    from creditflow.wrappers.records.jsonl import read_log
-
-    folder, source = Path(args.out), Path(args.path)
-    log = read_log(source)
-    groups = log.groups
-    with new_folder(folder, replace=True) as temporary:
-        if args.format == "minari":
-            from creditflow.train.adapters.export.minari import write_minari
-
-            data = write_minari(temporary, log)
-        else:
-            from creditflow.train.adapters.export.parquet import write_parquet
-
-            data = write_parquet(temporary, log)
-        pictures = copy_pictures(groups, pictures_beside(source), temporary / PICTURES)
-        card = data_card(
-            groups, source=source.name, digest=file_digest(source), form=args.format, license_name=args.license
-        )
-        (temporary / "README.md").write_text(card, encoding="utf-8")
-        written = folder / data.relative_to(temporary)
-    counts = {
-        "groups": len(groups),
-        "rollouts": sum(map(len, groups)),
-        "turns": sum(len(group.turns) for group in groups),
-        **pictures.to_json(),
-    }
-    if args.json:
-        print(json.dumps({"out": str(folder), "format": args.format, "file": str(written), **counts}, indent=1))
-    else:
-        print(
-            f"{written}: {counts['rollouts']} trajectories in {counts['groups']} groups, {counts['turns']} turns"
-            f"{pictures.to_text()}; fill in {folder / 'README.md'}"
-        )
-    return 0
-
-
-__all__ = ["add_check_arguments", "run_check"]
-
-
 @dataclass(frozen=True, slots=True)
 class _DataSet:
     """Data that can be checked: the names of its components, and what compares a path with its manifest."""
@@ -220,28 +176,28 @@ class _DataSet:
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
     parser.add_argument(
-        "name", choices=[*_DATA_SETS, *STORES, TASKS], metavar="NAME",
-        help=f"data set, one of: {', '.join(_DATA_SETS)}; or a store, {' or '.join(STORES)}; or {TASKS}: report whether the tasks of --against were trained on in PATH",
+        "name", choices=[*_DATA_SETS, INDEX, TASKS], metavar="NAME",
+        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {INDEX}; or {TASKS}: report whether the tasks of --against occur in PATH",
     )  # fmt: skip
     add_input(
         parser,
         "path",
-        help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); question sets: a file; tasks: a log, or ENV/PANEL:SPLIT",
+        help="folder of the released data; question sets: a file; tasks: a log, or ENV/PANEL:SPLIT",
     )
     names = "; ".join(f"{name}: {', '.join(data.components)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
         "--only",
         type=_names,
         metavar="A,B",
-        help=f"check these parts only ({names}); the exit code is 1 if what the manifest lists of them is not as released",
+        help=f"check only these parts ({names}); the exit code is 1 if they differ from the release",
     )
     parser.add_argument(
         "--against",
         default="",
         metavar="LOG|ENV/PANEL:SPLIT",
-        help="tasks: the validation tasks; the exit code is 1 if some of them are in PATH, compared by content",
+        help="tasks: the validation tasks; the exit code is 1 if any of them occurs in PATH, compared by content",
     )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON, with all differences")
+    add_json(parser, "print the report as JSON, with all differences")
     add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
 
 
@@ -253,7 +209,7 @@ def run_check(args: argparse.Namespace) -> int:
         shared = overlap(args.path, args.against)
         print_text(json.dumps(shared._asdict()) if args.json else f"{shared}.", args.out)
         return int(shared.trained_on > 0)
-    if args.name in STORES:
+    if args.name == INDEX:
         if args.only:
             raise ConfigError(f"--only has no effect on {args.name}, whose files are all checked; leave it out")
         return _verify(args)
@@ -266,15 +222,10 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    """Compare every byte of a store with its checksums; a damaged one is an error."""
-    if args.name == "webshop-store":
-        from creditflow.envs.webshop.catalogue.store import verify_store
+    """Compare every byte of an index folder with its checksums; a damaged one is an error."""
+    from creditflow.envs.wikisearch.retrieval.store import verify_store
 
-        files = verify_store(args.path)["files"]
-    else:
-        from creditflow.envs.wikisearch.retrieval.store import verify_store as verify_index
-
-        files = verify_index(args.path).header["files"]
+    files = verify_store(args.path).header["files"]
     report = {"path": args.path, "files": len(files)}
     print_text(json.dumps(report) if args.json else f"{args.path}: intact; {len(files)} files", args.out)
     return 0
@@ -287,7 +238,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _check_alfworld(path: str, splits: tuple[str, ...]) -> DataReport:
     rows = listed_games(splits)
-    return compare_games(path, progress(read_games(path, splits), "check", len(rows)), rows, named_games(splits))
+    return compare_games(path, progress(read_games(path, splits), "check", len(rows)), rows)
 
 
 def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
@@ -295,12 +246,6 @@ def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
 
     manifest = load_manifest(MANIFEST)
     return check_shop(path, manifest, parts, lambda found: progress(found, "check", len(manifest.products)))
-
-
-def _check_webshop_full(path: str, parts: tuple[str, ...]) -> DataReport:
-    from creditflow.envs.webshop.catalogue.check import PUBLISHED_FULL, check_full
-
-    return check_full(path, parts, lambda found: progress(found, "check", PUBLISHED_FULL["products"]))
 
 
 def _check_boxoban(path: str, parts: tuple[str, ...]) -> DataReport:
@@ -312,10 +257,97 @@ def _check_questions(name: str, path: str, splits: tuple[str, ...]) -> DataRepor
 
 
 _DATA_SETS = {
-    "alfworld": _DataSet(tuple(ALFWORLD_SPLITS), _check_alfworld),
-    "boxoban": _DataSet(tuple(BOXOBAN_SETS), _check_boxoban),
+    "alfworld": _DataSet(ALFWORLD_SPLITS, _check_alfworld),
+    "boxoban": _DataSet(SETS, _check_boxoban),
     "webshop": _DataSet(("products", "synthetic", "human"), _check_webshop),
-    "webshop-full": _DataSet(("products", "human"), _check_webshop_full),
     **{name: _DataSet(SPLITS, partial(_check_questions, name)) for name in DATA_SETS},
     **{name: _DataSet((split,), partial(check_slice, name)) for name, split in PLAIN_SETS.items()},
 }
+
+
+def add_import_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the arguments of ``data import``."""
+    parser.add_argument("name", choices=LOGS, metavar="FORMAT", help=f"format of the files, one of: {', '.join(LOGS)}")
+    add_input(
+        parser,
+        "path",
+        help="the log (JSON Lines, JSON, Parquet)",
+    )
+    add_output(parser, "--out", required=True, metavar="OUT", help="log to write (.jsonl or .jsonl.gz)")
+    parser.add_argument(
+        "--strict", action="store_true", help="stop at a malformed row (default: skip such rows and count them)"
+    )
+    add_json(parser, "print the report as JSON")
+    parser.add_argument(
+        "--state-key", metavar="KEY",
+        help="state key: observation (default), history, none (every visit is a new state), or the path of a field, such as info.state",
+    )  # fmt: skip
+    parser.add_argument("--id", metavar="FIELD", help="field with the id of a rollout (default: the format's own)")
+    parser.add_argument(
+        "--done", metavar="FIELD",
+        help="field that says how a rollout ended: true (by itself), false (cut by a limit), or a word such as "
+        "length or max_turns (default: done, if present; verifiers: its own)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--messages",
+        metavar="FIELD",
+        help="messages: field with the list of messages (default: messages, conversations and similar names)",
+    )
+    parser.add_argument(
+        "--group", metavar="FIELD", help="field with the group of a rollout (default: the format's own)"
+    )
+    parser.add_argument(
+        "--reward",
+        metavar="FIELD",
+        help="field with the reward (default: the format's own); trl: columns with weights, such as a,b*0.5",
+    )
+    parser.add_argument(
+        "--success", metavar="FIELD", help="field that says whether a rollout succeeded (default: the reward)"
+    )
+    parser.add_argument(
+        "--success-at",
+        type=float,
+        metavar="X",
+        help="count a rollout as successful if this number is at least X (default 1)",
+    )
+    parser.add_argument(
+        "--turns", choices=("roles", "search", "single"),
+        help="verl, trl: how to split a text without messages into turns: roles (default), search (Search-R1's tags) or single",
+    )  # fmt: skip
+
+
+def run_import(args: argparse.Namespace) -> int:
+    """Import a log; print what was read and what was left out."""
+    set_options = {name for name in CHOICES if getattr(args, name) is not None}
+    if args.name == "searchr1":
+        _without_effect(args.name, set_options)
+    if args.name not in ("trl", "verl"):
+        _without_effect(args.name, set_options & {"turns"})
+    if args.name != "messages":
+        _without_effect(args.name, set_options & {"messages"})
+    return _import_log(args)
+
+
+def _without_effect(name: str, given: set[str]) -> None:
+    for option in sorted(given):
+        raise ConfigError(f"--{option.replace('_', '-')} has no effect on {name}; leave it out")
+
+
+def _import_log(args: argparse.Namespace) -> int:
+    from creditflow.train.adapters.logs.episodes import ImportSettings
+    from creditflow.train.adapters.logs.reading import read_log
+    from creditflow.wrappers.records.jsonl import write_jsonl
+
+    chosen: dict[str, Any] = {name: getattr(args, name) for name in CHOICES if getattr(args, name) is not None}
+    if args.name == "searchr1":
+        from creditflow.train.adapters.logs.search_r1 import read_search_r1  # with WikiSearch, which no other log needs
+
+        report = read_search_r1(args.path)
+    else:
+        report = read_log(args.name, args.path, ImportSettings(**chosen, strict=args.strict))
+    write_jsonl(args.out, report.log)
+    if args.json:
+        print(json.dumps({"out": args.out, **report.to_json()}, indent=1, allow_nan=False))
+    else:
+        print(f"{args.out}\n\n{report.to_text()}")
+    return 0

@@ -3,7 +3,7 @@
   creditflow demo
   creditflow demo --out demo.html
 
-The eight rollouts are stored in the package. So is what each turn changed, measured by replaying the task from before and after it.
+The package contains the eight rollouts and the effect of each turn, measured by replaying the task from before and after it.
 """
 
 from __future__ import annotations

@@ -1,28 +1,23 @@
-"""Evaluate a language model on a panel: success, score and pass@k with intervals, tables as papers report them, transcripts.
+"""Evaluate a language model: success, score and pass@k with confidence intervals, tables in the papers' layout, and transcripts.
 
   creditflow eval --agent hf:runs/quickstart/model --env sokoban --panel small-v1:test
   creditflow eval --agent react:hf:PATH --env alfworld --panel standard-v1:valid --out transcripts.jsonl
   creditflow eval --agent reflexion:hf:PATH --trials 3 --env webshop --panel standard-v1:valid
-  creditflow eval --agent rag:hf:PATH --env wikisearch --panel standard-v1:test
-  creditflow eval --agent search-o1:hf:PATH --env wikisearch --panel standard-v1:test
+  creditflow eval --agent react:hf:PATH --env wikisearch --panel standard-v1:test
   creditflow eval --agent openai:http://127.0.0.1:8000/v1#runs/quickstart/model --panel small-v1:test
-  creditflow eval --agent hf:PATH --panel small-v1:test --metric patience.py:Patience
   creditflow eval --exact --agent hf:runs/quickstart/model --panel small-v1:test --env-set symbols=ascii
 
 hf:PATH prompts the model in the format it was trained with. vllm:PATH does the same with vLLM in this process, and
-openai:URL#MODEL with an OpenAI-compatible server, token ids in and out (MODEL@FOLDER if its tokenizer is in another
-folder; an API key is read from CREDITFLOW_API_KEY). A prefix chooses the prompts of a method:
+openai:URL#MODEL with an OpenAI-compatible server, exchanging token ids (MODEL@FOLDER if the tokenizer is in another
+folder; the API key is read from CREDITFLOW_API_KEY). A prefix selects a prompting method:
 
     react:      thought and action
     reflexion:  the same with reflections between trials
-    direct:     an answer without tools
-    cot:        an answer after reasoning
-    rag:        an answer after one search
-    search-o1:  reasoning that searches, with documents read in separate calls
 
-With --exact no episode is played. Every task is tabulated, the model gives the probability of every action in every state,
-and success is computed without sampling noise, greedily and at --temperature. It needs hf:PATH, prompts that are a function
-of the state (history: window, window: 0), the dialect bare, and tasks whose states can be listed (Sokoban, grids, small houses).
+--exact plays no episodes. It enumerates the states of every task, asks the model for the probability of every action in
+each of them, and computes success without sampling noise, greedily and at --temperature. It needs hf:PATH, prompts that
+depend on the state alone (history: window, window: 0), the dialect bare, and tasks whose states can be enumerated
+(Sokoban, grids, small houses).
 """
 
 from __future__ import annotations
@@ -42,8 +37,8 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.arguments.model_options import add_model_options, model_options
 from creditflow.train.arguments.options import add_seed, non_negative, positive
-from creditflow.train.arguments.outputs import Output, add_output
-from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.outputs import Output, add_json, add_output
+from creditflow.train.arguments.programs import add_code
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
 from creditflow.train.progress import note, progress
 from creditflow.train.rollout.running import marked
@@ -71,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "agent",
         required=True,
         metavar="hf:PATH",
-        help="hf:PATH, vllm:PATH or openai:URL#MODEL, optionally with the prefix react:, reflexion:, direct:, cot:, rag: or search-o1:",
+        help="hf:PATH, vllm:PATH or openai:URL#MODEL, optionally with the prefix react: or reflexion:",
     )
     add_code(parser, "--env", "environment", default="sokoban", help="environment (default sokoban)")
     parser.add_argument(
@@ -97,29 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", default="auto", help="device that runs the model: auto, cpu, cuda, … (default auto)"
     )
     add_model_options(parser, "sampling temperature of the sampled episodes (default 1)")
-    _add_measures(parser)
-    _add_exact_and_outputs(parser)
-    printed = parser.add_mutually_exclusive_group()
-    printed.add_argument("--json", action="store_true", help="print the results as one JSON object")
-    printed.add_argument("--latex", action="store_true", help="print success and score by task type as a LaTeX table")
-
-
-def _add_measures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reward",
         action="append",
         default=[],
         metavar="NAME",
         help="transcript reward to report too (repeatable; search only)",
-    )
-    add_code(
-        parser,
-        "--metric",
-        "metric",
-        listed=True,
-        default="",
-        metavar="SPECS",
-        help="comma-separated list of your own metrics to report too: path/to/file.py:NAME, package.module:NAME or an installed name",
     )
     parser.add_argument(
         "--trials",
@@ -128,9 +106,6 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="number of trials per episode (reflexion only; default 1)",
     )
-
-
-def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact", action="store_true", help="compute success from the model's probabilities, without episodes"
     )
@@ -149,6 +124,7 @@ def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
         help="trajectory log to write, one group per task: the greedy episode, then the sampled ones (.jsonl, .jsonl.gz); with "
         "--exact, one line of values per task",
     )
+    add_json(parser, "print the results as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,12 +133,10 @@ def run(args: argparse.Namespace) -> int:
 
     require_torch()
     from creditflow.agents.registry import make_agent
-    from creditflow.train.rollout.answers import dialect_of
     from creditflow.train.rollout.asynchronous import AsynchronousEngine
     from creditflow.train.rollout.engine import RolloutEngine
-    from creditflow.train.rollout.evaluation import measured_tasks, played_tasks
-    from creditflow.train.rollout.own_metrics import make_metric
-    from creditflow.train.rollout.score_table import latex_table, score_rows, score_text
+    from creditflow.train.rollout.evaluation import dialect_of, measured_tasks, played_tasks
+    from creditflow.train.rollout.score_table import score_rows, score_text
     from creditflow.train.rollout.tasks import group_env_factory, on_panel
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
@@ -170,7 +144,6 @@ def run(args: argparse.Namespace) -> int:
     env = EnvConfig(name=args.env, options=apply_overrides({}, args.env_set))
     env = on_panel(env, args.panel) if args.panel else env
     tasks = _listed_tasks(env, args.limit)
-    metrics = [make_metric(name) for name in dict.fromkeys(args.metric.split(",")) if name]
     agent = make_agent(args.agent, device=args.device, options=replace(model_options(args), temperature=None))
     if not hasattr(agent, "with_sampling"):
         raise ConfigError(
@@ -196,15 +169,13 @@ def run(args: argparse.Namespace) -> int:
 
     played = _logged(args, env, tasks, play, wave) if args.out else list(play(tasks))
     result = measured_tasks(
-        tasks, played, samples=args.samples, rewards=rewards, metrics=metrics, trials=args.trials,
+        tasks, played, samples=args.samples, rewards=rewards, trials=args.trials,
         dialect=dialect_of(make_env().members[0].base),
     )  # fmt: skip
     rows = score_rows(result)
     if args.json:
         named = {"agent": args.agent, "env": args.env, "panel": args.panel}
         print(json.dumps(named | result.summary() | {"table": [row.to_json() for row in rows]}))
-    elif args.latex:
-        print(latex_table(rows, f"{args.agent}, {args.env}, {args.panel or 'all tasks'}"))
     else:
         print(result.line() + (f"\n\n{score_text(rows)}" if len(rows) > 1 else ""))
     return 0
@@ -288,11 +259,9 @@ def _run_exactly(
         raise ConfigError(f"--exact needs the model itself, --agent hf:PATH; got {short_repr(args.agent)}")
     for name, is_set in (
         ("--reward", bool(args.reward)),
-        ("--metric", bool(args.metric)),
         ("--trials", args.trials > 1),
         ("--samples", args.samples != SAMPLES),
         ("--seed", args.seed != 0),
-        ("--latex", args.latex),
     ):
         if is_set:
             raise ConfigError(f"--exact plays no episodes, so {name} has no effect; leave it out, or leave out --exact")

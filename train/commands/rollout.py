@@ -2,13 +2,11 @@
 
   creditflow rollout --env sokoban --agent noisy:0.3 --panel standard-v1:train --limit 20 --group-size 8 --out log.jsonl
 
-Groups are written to OUT.partial as they finish; OUT appears when it is complete. After an interruption the same
-command with --resume continues where it stopped and gives the same file; a larger --limit adds tasks to a log. Every
-trajectory contains the settings of its run (environment and its options, agent, seed, versions, …), and --resume is
-rejected under any others.
+Finished groups are written to OUT.partial, which becomes OUT at the end. After an interruption, run the same command
+with --resume; the result is the same file. A larger --limit adds tasks to a finished log. Every trajectory records the
+settings of its run (environment and options, agent, seed, versions, …), and --resume refuses any other settings.
 
---workers N plays on N processes, --ray ADDRESS on N actors of a running Ray cluster. The file is the same as from one
-process, in the same order; the task of a lost worker is played again.
+--workers N plays in N processes. The file is identical to that of a single process. If a worker dies, its task is played again.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from creditflow.envs.wikisearch.grading.rewards import REWARDS, named_reward
 from creditflow.train.arguments.model_options import add_model_options, model_options
 from creditflow.train.arguments.options import add_env_arguments, add_seed, add_workers, env_arguments, positive
 from creditflow.train.arguments.outputs import Output, add_output
-from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.programs import add_code
 from creditflow.train.progress import progress
 from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
 from creditflow.train.rollout.workers.pool import Executor, run_in_order
@@ -58,33 +56,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "path/to/file.py:NAME",
     )  # fmt: skip
     parser.add_argument(
-        "--limit", type=positive, metavar="N", help="play only the first N tasks (required for endless task sources)"
+        "--limit",
+        type=positive,
+        metavar="N",
+        help="play only the first N tasks (required if the source of tasks is endless)",
     )
-    parser.add_argument(
-        "--group-size", type=positive, default=8, metavar="G", help="group size, rollouts per task (default 8)"
-    )
+    parser.add_argument("--group-size", type=positive, default=8, metavar="G", help="rollouts per task (default 8)")
     parser.add_argument(
         "--invalid-actions",
         default="keep",
-        help="handling of invalid actions: keep, penalise, retry or terminate (default keep)",
+        help="what to do with invalid actions: keep, penalise, retry or terminate (default keep)",
     )
     parser.add_argument("--oracle", action="store_true", help="record the oracle's value and distance in every turn")
     parser.add_argument(
         "--reward", action="append", default=[], metavar="NAME",
-        help="transcript reward to record in every trajectory (repeatable; search only): "
+        help="additional reward to compute from the transcript and record (repeatable; WikiSearch only): "
         + ", ".join(REWARDS),
     )  # fmt: skip
     add_seed(parser, "the agent and of sampled tasks")
     add_workers(parser, "play")
-    parser.add_argument(
-        "--ray",
-        metavar="ADDRESS",
-        help="address of a running Ray cluster to play on (auto, HOST:PORT); needs the extra [ray]",
-    )
-    add_model_options(parser, "sampling temperature; 0 takes the most likely token")
+    add_model_options(parser, "sampling temperature; 0 always takes the most likely token")
     add_output(
         parser, "--out", Output(grows=True), required=True, metavar="FILE",
-        help="trajectory log to write, .jsonl or .jsonl.gz; - is standard output; pictures of observations go to FILE.pictures",
+        help="trajectory log to write, .jsonl or .jsonl.gz; - is standard output; images in observations go to FILE.pictures",
     )  # fmt: skip
 
 
@@ -147,26 +141,18 @@ def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
 
 def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[Task]], Iterator[Group]]:
     """A function that plays tasks in order, in this process or on workers. Checks names before anything is written."""
-    if not args.workers and args.ray is None:
+    if not args.workers:
         worker = RolloutWorker(spec)
         return lambda tasks: (worker.play_task(task) for task in tasks)
     check_agent(spec.agent)
     GroupEnv(maker(spec.env, spec.options), size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle)
-    return lambda tasks: _on_workers(_executor(spec, args, len(tasks)), tasks)
+    # a worker plays whole tasks
+    return lambda tasks: _on_workers(ProcessExecutor(spec, max(1, min(args.workers, len(tasks)))), tasks)
 
 
 def _on_workers(executor: Executor, tasks: Sequence[Task]) -> Iterator[Group]:
     with closing(run_in_order(executor, [write_task(task) for task in tasks])) as results:
         yield from map(read_group, results)
-
-
-def _executor(spec: RolloutSpec, args: argparse.Namespace, tasks: int) -> Executor:
-    workers = max(1, min(args.workers or 2, tasks))  # a worker plays whole tasks
-    if args.ray is not None:
-        from creditflow.train.rollout.workers.ray_cluster import RayExecutor
-
-        return RayExecutor(spec, workers, args.ray)
-    return ProcessExecutor(spec, workers)
 
 
 def _to_file(

@@ -1,10 +1,11 @@
-"""Score your own log: choose a scheme by what the log contains, and write an advantage per turn and a page to look at.
+"""Score your own log: choose the scheme that suits it, and write an advantage per turn and an HTML page.
 
   creditflow score mine.jsonl
   creditflow score mine.jsonl --scheme gigpo --out scored
 
-A log has one line of JSON per episode: its ``messages``, a ``reward`` and a ``task_id``, or what ``creditflow rollout`` wrote. Logs of
-trainers, and fields with other names, go through ``creditflow data import``. The folder contains log.jsonl, credit.jsonl and page.html.
+A log has one line per episode: a JSON object with ``messages``, a ``reward`` and a ``task_id``. A log from
+``creditflow rollout`` works too. Use ``creditflow data import`` for trainers' logs and for other field names.
+The output folder contains log.jsonl, credit.jsonl and page.html.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from creditflow.train.adapters.logs.reading import read_log as import_log
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import recommended
 from creditflow.train.arguments.outputs import Output, Target, add_input, add_output, claimed, named
-from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.programs import add_code
 from creditflow.train.commands.credit import credit_lines
 from creditflow.train.text_table import counted, terminal_width, text_table
 from creditflow.train.viewer.data import render_page, view_data
 from creditflow.wrappers import credit
+from creditflow.wrappers.credit.registry import assigned
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import Log, read_log, write_jsonl
 
@@ -44,7 +46,7 @@ FOLDER = Output(kind="folder", owned=named(*FILES))
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_input(parser, "input", metavar="IN.jsonl", help="your log")
-    add_code(parser, "--scheme", "scheme", help="credit scheme (default: the one that the audit recommends)")
+    add_code(parser, "--scheme", "scheme", help="credit scheme (default: the one that `creditflow audit` recommends)")
     add_output(parser, "--out", FOLDER, metavar="FOLDER", help="folder to write (default: IN-scored)")
 
 
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         if not name:
             raise DataError(f"{args.input}: {reason}; or name a scheme with --scheme")
         scheme = credit.make(name, **options)
-        results = scheme.assign_batch(groups)
+        results = assigned(scheme, groups)
         folder.mkdir(parents=True, exist_ok=True)
         write_jsonl(folder / "log.jsonl", log)
         with atomic_writer(folder / "credit.jsonl", encoding="ascii") as stream:

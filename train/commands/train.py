@@ -1,4 +1,4 @@
-"""Train a language-model policy with any credit scheme; with kind: success_model, a success model for PiCA.
+"""Train a language-model policy with any credit scheme, or a success model for PiCA (kind: success_model).
 
   creditflow train train/configs/quickstart.yaml --set credit.scheme=graphgpo --set out=runs/graphgpo
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
@@ -7,12 +7,12 @@
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
   creditflow train CONFIG --engine verl                    # by verl, on all GPUs of a node, for models of 1.5B to 7B
 
---resume continues a run only with the settings, versions and files with which it was started. It lists any differences.
+--resume continues a run only with the settings, versions and files that it was started with, and lists any differences.
 
-The run folder contains the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent
-hf:DIR/model opens. --dry-run checks everything that can be checked without fetching a model, and prints the resolved
+The run folder contains the resolved config, checkpoints, metrics.jsonl and, at the end, the model for --agent
+hf:DIR/model. --dry-run checks everything that can be checked without downloading a model, and prints the resolved
 config, the GPU memory that the run needs and an estimate of its GPU hours. With --engine verl it prints verl's
-configuration, the source of every line, and what verl cannot do; neither verl nor a GPU is needed for that.
+configuration, the source of every line and what verl cannot do. This needs neither verl nor a GPU.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="?",
         metavar="CONFIG",
-        help="configuration file (.yaml), or the name of a recipe, such as quickstart; not needed with --resume",
+        help="configuration file (.yaml), or the name of a recipe such as quickstart; not needed with --resume",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the config (repeatable)"
@@ -65,10 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("auto", "creditflow", "verl"),
         default="auto",
-        help="which trainer: creditflow's own, which uses one GPU, or verl; auto (default) is creditflow's, and says so where several "
-        "GPUs are visible; a resumed run keeps its own",
+        help="trainer: creditflow (uses one GPU) or verl; auto (default) is creditflow, and says so if several GPUs are "
+        "visible; a resumed run keeps its engine",
     )
-    parser.add_argument("--force", action="store_true", help="delete the run that the folder contains, and start over")
+    parser.add_argument("--force", action="store_true", help="delete the run in the folder and start over")
 
 
 def run(args: argparse.Namespace) -> int:

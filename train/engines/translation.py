@@ -415,7 +415,7 @@ def _trainer(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line("reward.num_workers", 1, (), "rewards are the environment's"),
         Line("transfer_queue.backend.SimpleStorage.total_storage_size", stored, (), "rows of an iteration fit twice"),
         Line("trainer.use_v1", True, (), "the trainer that takes a row per turn"),
-        Line("trainer.v1.trainer_mode", "sync", ("rollout.max_staleness",)),
+        Line("trainer.v1.trainer_mode", "sync", (), "its other modes need separate GPUs, and no run of them was tested"),
         Line("trainer.device", "cpu" if settings.device == "cpu" else "cuda", ("device",)),
         Line("trainer.nnodes", settings.verl.nodes, ("verl.nodes",)),
         Line("trainer.n_gpus_per_node", settings.verl.gpus, ("verl.gpus",)),
@@ -529,11 +529,6 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         yield Remark(("rollout.variance_share",), "verl's trainer does not filter groups by variance: 1.0")
     if rollout.branching.max_trajectories:
         yield Remark(("rollout.branching",), "verl's episodes do not branch: max_trajectories=0")
-    if rollout.max_staleness:
-        yield Remark(
-            ("rollout.max_staleness",),
-            "verl's asynchronous trainers need separate GPUs; no run of them was tested: 0",
-        )
     if settings.critic.kind != "none":
         yield Remark(
             ("critic",),

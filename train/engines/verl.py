@@ -18,7 +18,6 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -82,7 +81,6 @@ def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 FOLDER: Final = "verl"  # of a run, with what verl reads and writes
-CPU_MODULE: Final = "creditflow.train.engines.verl_cpu"
 STEP: Final = "global_step_"  # how verl names a checkpoint
 
 
@@ -129,12 +127,10 @@ def describe(settings: TrainConfig) -> int:
     print("---\n# verl/loops.yaml")
     print(translation.loops_text(), end="")
     gpus = settings.verl.gpus * settings.verl.nodes
-    model, needs = needs_of(settings, training_tasks(settings.env, settings.tasks, settings.seed))
+    tasks = training_tasks(settings.env, settings.tasks, settings.seed)
     remarks = [
-        model,
-        f"estimated for creditflow's own trainer on one GPU; verl divides weights, gradients, optimiser states and the reference by {gpus} "
-        f"GPUs, and the GPU hours divided by {gpus} are the least that a clock shows:",
-        *needs.splitlines(),
+        *needs_of(settings, tasks, gpus),
+        "both are estimated for creditflow's own trainer, shared by these GPUs",
     ]
     print("\n".join(f"# {line}" for line in remarks), file=sys.stderr)
     for remark in translation.left_out:
@@ -176,14 +172,21 @@ def run_verl(settings: TrainConfig, *, resume: bool = False) -> None:
 
 
 def _require_gpus(settings: TrainConfig) -> None:
-    """Raise ConfigError if this node lacks the GPUs: verl would wait for them."""
+    """Raise ConfigError if this node lacks the GPUs: verl would wait for them. A rehearsal without GPUs brings a platform for verl."""
     import torch
 
+    if settings.device == "cpu":
+        if os.environ.get("VERL_PLATFORM") != "cpu":
+            raise ConfigError(
+                "verl has no platform for device=cpu; a rehearsal takes that of a checkout's tests: VERL_PLATFORM=cpu, "
+                "VERL_USE_EXTERNAL_MODULES=helpers.servers.verl_cpu and the folder tests on PYTHONPATH"
+            )
+        return
     devices = torch.cuda.device_count()
-    if settings.device != "cpu" and not settings.verl.ray and devices < settings.verl.gpus:
+    if not settings.verl.ray and devices < settings.verl.gpus:
         raise ConfigError(
             f"verl.gpus is {settings.verl.gpus}, and torch sees {devices} on this machine; set verl.gpus, or verl.ray to the "
-            "address of a cluster, or device=cpu for a trial of a few steps"
+            "address of a cluster"
         )
 
 
@@ -253,9 +256,6 @@ def _environment(settings: TrainConfig, inputs: Path, number: int, ray_folder: s
     }
     if not settings.verl.ray:
         variables["RAY_TMPDIR"] = ray_folder
-    if settings.device == "cpu":
-        variables |= {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": CPU_MODULE, "OMP_NUM_THREADS": "1"}
-        variables["RAY_prestart_worker_first_driver"] = "0"  # else Ray starts a process per CPU, of which few are used
     return variables
 
 
@@ -350,15 +350,12 @@ def export_checkpoint(settings: TrainConfig, folder: Path, step: int = 0, out: P
         if code := _piped(command, _environment(settings, folder / FOLDER, 0, ""), log):
             raise TrainerFailedError(f"verl's merger stopped with exit code {code} (its output is in {log})")
         for path in place.iterdir():  # the merger's tokenizer was rebuilt by transformers, and may split otherwise
-            if path.is_file() and not _is_model_file(path):
+            of_model = path.name in ("config.json", "generation_config.json") or ".safetensors" in path.name
+            if path.is_file() and not of_model:
                 path.unlink()
         save_tokenizer(tokenizer, place)
         write_agent_file(place / AGENT_FILE, settings.prompting, settings.sampling)
 
     target = out or folder / "model"
-    export_model(target, partial(save))
+    export_model(target, save)
     return target
-
-
-def _is_model_file(path: Path) -> bool:
-    return path.name in ("config.json", "generation_config.json") or ".safetensors" in path.name

@@ -58,11 +58,11 @@ def segment_log_ratio(log_ratio: Any, segment: Any) -> Any:
         log_ratio: (N,), log-ratio of each token.
         segment: int64 (N,), number of the turn or sequence of each token, from 0.
     """
-    own = log_ratio.detach()
+    value = log_ratio.detach()
     count = int(segment.max()) + 1 if len(segment) else 0
-    sums = torch.zeros(count, dtype=torch.float64, device=own.device).index_add_(0, segment, own.double())
-    mean = (sums / torch.bincount(segment, minlength=count))[segment].to(own.dtype)
-    return mean + (log_ratio - own)
+    sums = torch.zeros(count, dtype=torch.float64, device=value.device).index_add_(0, segment, value.double())
+    mean = (sums / torch.bincount(segment, minlength=count))[segment].to(value.dtype)
+    return mean + (log_ratio - value)
 
 
 def kl_estimate(logprob: Any, reference: Any, kind: KLKind) -> Any:

@@ -76,7 +76,7 @@ def compute_old_logprobs(
     needs_old = not config.one_step or kl_in_reward or by_sampler
     if not needs_old and reference is None:
         return [], OldLogprobs(None)
-    no_credit = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]
+    no_credit = [Credit.of(group) for group in groups]
     rows = make_rows(groups, no_credit, row_layout=config.row_layout)
 
     def logprobs(policy: Any, nuclei: list[Nuclei] | None = None) -> _Pass:

@@ -31,7 +31,7 @@ from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_jsonl
-from creditflow.wrappers.records.trajectory import Trajectory
+from creditflow.wrappers.records.trajectory import PARENT, Trajectory
 
 __all__ = ["demonstrations", "describe_demonstrations", "run_sft", "sft_plan", "sft_rows", "sft_step"]
 
@@ -113,6 +113,11 @@ def _as_written(trajectory: Trajectory, chat: Chat, dialect: Dialect) -> Traject
 
     Recorded messages are rendered by the model's own template. Otherwise observations are messages of a user, responses completions.
     """
+    if any(PARENT in turn.values for turn in trajectory.turns):
+        raise DataError(
+            f"trajectory {trajectory.trajectory_id!r} has turns of several contexts (compaction, sub-agents), expected one conversation "
+            "to imitate: leave it out of sft.log"
+        )
     if trajectory.messages:
         pieces = chat.pieces(list(map(json.loads, trajectory.messages)))
         if len(pieces) != len(trajectory.turns):

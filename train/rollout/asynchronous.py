@@ -1,11 +1,10 @@
 """The rollout engine without lock step: every episode goes on as soon as its own action is there.
 
-One thread, the caller's, does everything that episodes share: prompts, decisions, branches, counts. Environments are
-stepped in a bounded thread pool, and a backend that answers requests one by one has any number of them in flight. A
-backend or agent that only takes batches gets whatever waits as its next batch.
+One thread, the caller's, does everything that episodes share: prompts, decisions, counts. Environments are stepped in a
+bounded thread pool, and a backend that answers requests one by one has any number of them in flight. A backend or agent
+that only takes batches gets whatever waits as its next batch.
 
-Groups are those of ``RolloutEngine``, whatever takes how long: an episode has its own environment and generator, and with
-branching, where the number of a branch depends on the order of turns, the episodes of a group move in step. Errors are
+Groups are those of ``RolloutEngine``, whatever takes how long: an episode has its own environment and generator. Errors are
 reported in the order of lock step. Only rounding inside a model depends on the batch, and with it on timing.
 """
 
@@ -14,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from queue import Empty, SimpleQueue
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from creditflow.agents.base import Agent, AskingAgent, Decision, Question, View, decisions_for
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.rollout.running import RolloutReport, RunningEpisode, RunningGroup
+from creditflow.train.rollout.running import RunningEpisode, RunningGroup
 from creditflow.train.rollout.starting import EpisodeStarter
 
 __all__ = ["AsynchronousEngine"]
@@ -39,13 +39,15 @@ class AsynchronousEngine(RolloutEngine):
         threads: number of environments that are stepped at the same time.
 
     Raises:
-        ConfigError: no thread.
+        ConfigError: no thread; or branches, whose numbers depend on the order of turns.
     """
 
     def __init__(self, *arguments: Any, threads: int = 8, **options: Any) -> None:
         if threads < 1:
             raise ConfigError(f"environments need at least one thread, got {short_repr(threads)}")
         super().__init__(*arguments, **options)
+        if self.branching.max_trajectories:
+            raise ConfigError("episodes that branch move in lock step: use rollout.asynchronous=false")
         self.threads = threads
 
     def _play_out(
@@ -53,13 +55,12 @@ class AsynchronousEngine(RolloutEngine):
         agent: Agent,
         groups: Sequence[RunningGroup],
         starter: EpisodeStarter,
-        on_turn: Callable[[int, int], None] | None,
     ) -> None:
         """Play started groups to their end. All threads have ended when this returns or raises."""
         pool = ThreadPoolExecutor(self.threads, thread_name_prefix="creditflow-env")
         try:
             with _questions(agent) as ask:
-                _Play(self, agent, ask, groups, starter, on_turn, pool).run()
+                _Play(self, agent, ask, groups, starter, pool).run()
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -70,39 +71,23 @@ def _questions(agent: Agent) -> AbstractContextManager[Ask | None]:
 
 
 @dataclass(slots=True, eq=False)
-class _Unit:
-    """Episodes that move in step: one, or with branching all of a group.
+class _Playing:
+    """An episode.
 
     Attributes:
-        number, group: the group.
-        episode: the only episode; None for all of the group.
-        round: number of turns that the unit has finished.
-        turns: episodes of the present turn, with their numbers in the group and, once there is one, their decisions.
-        missing: number of decisions, then of steps, that the turn still waits for.
+        group, episode: the episode and its group.
+        place: numbers of the group and of the episode in it.
+        round: number of turns that the episode has finished.
     """
 
-    number: int
     group: RunningGroup
-    episode: int | None
-    round: int = 0
-    turns: list[_Turn] = field(default_factory=list)
-    missing: int = 0
-
-    def running(self) -> list[_Turn]:
-        """Turns of the episodes that are running."""
-        episodes = enumerate(self.group.episodes)
-        return [_Turn(i, episode) for i, episode in episodes if episode.running and self.episode in (None, i)]
-
-
-@dataclass(slots=True, eq=False)
-class _Turn:
-    number: int
     episode: RunningEpisode
-    decision: Decision | None = None
+    place: tuple[int, int]
+    round: int = 0
 
 
 class _Play:
-    """One call: units take turns independently. All methods run in the caller's thread; other threads only put events."""
+    """One call. All methods run in the caller's thread; other threads only put events."""
 
     def __init__(
         self,
@@ -111,38 +96,32 @@ class _Play:
         ask: Ask | None,
         groups: Sequence[RunningGroup],
         starter: EpisodeStarter,
-        on_turn: Callable[[int, int], None] | None,
         pool: ThreadPoolExecutor,
     ) -> None:
-        self._engine, self._agent, self._ask, self._pool, self._on_turn = engine, agent, ask, pool, on_turn
-        self._groups, self._report, self._scratch = groups, starter.report, RolloutReport()
-        self._starter = replace(starter, report=self._scratch)
-        self._errors: list[tuple[tuple[int, ...], str]] = []  # with their places in lock step
+        self._engine, self._agent, self._ask, self._starter, self._pool = engine, agent, ask, starter, pool
+        self._errors: list[tuple[tuple[int, ...], Exception]] = []  # with their places in lock step
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._waiting: list[tuple[_Unit, _Turn]] = []  # for the next batch
+        self._waiting: list[_Playing] = []  # for the next batch
         self._stepping = 0
-        branching = bool(engine.branching.max_trajectories)
-        self._units = [
-            _Unit(number, group, episode)
+        self._episodes = [
+            _Playing(group, episode, (number, index))
             for number, group in enumerate(groups)
-            for episode in ([None] if branching else range(len(group.episodes)))
+            for index, episode in enumerate(group.episodes)
         ]
-        self._open = len(self._units)
-        self._running = 0  # episodes
+        self._open = len(self._episodes)
 
     def run(self) -> None:
-        """Play all units to their end."""
-        for unit in self._units:
-            self._begin_turn(unit)
+        """Play all episodes to their end."""
+        for playing in self._episodes:
+            self._begin_turn(playing)
         while self._open:
             event = self._next_event()
             if event is not None:
                 event()
             else:
                 self._decide_batch()
-        self._report.prompt_tokens += self._scratch.prompt_tokens
-        self._report.completion_tokens += self._scratch.completion_tokens
-        self._report.errors += [text for _, text in sorted(self._errors)]
+        for _, error in sorted(self._errors, key=itemgetter(0)):
+            self._starter.report.add_error(error)
 
     def _next_event(self) -> Callable[[], None] | None:
         """The next event; None if nothing more is about to join the waiting views."""
@@ -153,24 +132,18 @@ class _Play:
         except Empty:
             return None
 
-    def _begin_turn(self, unit: _Unit) -> None:
-        if unit.episode is None:
-            self._engine.fill(unit.group, self._starter)
-            self._note_errors(unit.round, 0, unit.number)
-        before, unit.turns = unit.turns, unit.running()
-        unit.missing = len(unit.turns)
-        self._running += len(unit.turns) - len(before)
-        if not unit.turns:
+    def _begin_turn(self, playing: _Playing) -> None:
+        if not playing.episode.running:
             self._open -= 1
-        for turn in unit.turns:
-            if self._ask is None:
-                self._waiting.append((unit, turn))
-                continue
-            asked = self._ask(turn.episode.view)
-            if isinstance(asked, Decision):
-                self._decided(unit, turn, asked)
-            else:
-                asked.answer.add_done_callback(self._put(self._answered, unit, turn, asked))
+            return
+        if self._ask is None:
+            self._waiting.append(playing)
+            return
+        asked = self._ask(playing.episode.view)
+        if isinstance(asked, Decision):
+            self._decided(playing, asked)
+        else:
+            asked.answer.add_done_callback(self._put(self._answered, playing, asked))
 
     def _put(self, event: Callable[..., None], *arguments: Any) -> Callable[[Any], None]:
         """A callback, for any thread, that leaves an event to the caller's thread."""
@@ -178,52 +151,29 @@ class _Play:
 
     def _decide_batch(self) -> None:
         waiting, self._waiting = self._waiting, []
-        decisions = decisions_for(self._agent, [turn.episode.view for _, turn in waiting])
-        for (unit, turn), decision in zip(waiting, decisions, strict=True):
-            self._decided(unit, turn, decision)
+        decisions = decisions_for(self._agent, [playing.episode.view for playing in waiting])
+        for playing, decision in zip(waiting, decisions, strict=True):
+            self._decided(playing, decision)
 
-    def _answered(self, unit: _Unit, turn: _Turn, question: Question) -> None:
-        self._decided(unit, turn, question.decide(question.answer.result()))
+    def _answered(self, playing: _Playing, question: Question) -> None:
+        self._decided(playing, question.decide(question.answer.result()))
 
-    def _decided(self, unit: _Unit, turn: _Turn, decision: Decision) -> None:
-        turn.decision = decision
-        unit.missing -= 1
-        if not unit.missing:
-            self._step(unit)
+    def _decided(self, playing: _Playing, decision: Decision) -> None:
+        """Count a decision, and step the environment in the pool unless the decision ends the episode."""
+        if not self._engine.accept(playing.group, playing.episode, decision, self._agent, self._starter):
+            self._end_turn(playing)
+            return
+        self._stepping += 1
+        step = self._pool.submit(playing.episode.step, decision, self._engine.budget)
+        step.add_done_callback(self._put(self._stepped, playing, step))
 
-    def _step(self, unit: _Unit) -> None:
-        """Once all decisions of a unit's turn are there: branches and counts in order, then steps in the pool."""
-        steps: list[tuple[_Turn, Decision]] = []
-        for turn in unit.turns:
-            decision = cast(Decision, turn.decision)  # none is missing
-            if self._engine.accept(unit.group, turn.episode, decision, self._agent, self._starter):
-                steps.append((turn, decision))
-            self._note_errors(unit.round, 1, unit.number, turn.number, 0)
-        unit.missing = len(steps)
-        if not steps:
-            self._end_turn(unit)
-        for turn, decision in steps:
-            self._stepping += 1
-            step = self._pool.submit(turn.episode.step, decision, self._engine.budget)
-            step.add_done_callback(self._put(self._stepped, unit, turn, step))
-
-    def _stepped(self, unit: _Unit, turn: _Turn, step: Future[Exception | None]) -> None:
+    def _stepped(self, playing: _Playing, step: Future[Exception | None]) -> None:
         self._stepping -= 1
         error = step.result()
         if error is not None:
-            self._scratch.add_error(error)
-            self._note_errors(unit.round, 1, unit.number, turn.number, 1)
-        unit.missing -= 1
-        if not unit.missing:
-            self._end_turn(unit)
+            self._errors.append(((playing.round, *playing.place), error))
+        self._end_turn(playing)
 
-    def _end_turn(self, unit: _Unit) -> None:
-        unit.round += 1
-        self._begin_turn(unit)
-        if self._on_turn is not None:
-            self._on_turn(self._running, sum(len(group.episodes) for group in self._groups))
-
-    def _note_errors(self, *place: int) -> None:
-        """Keep what the last operation reported, with its place in the order of lock step."""
-        self._errors += [((*place, i), text) for i, text in enumerate(self._scratch.errors)]
-        self._scratch.errors.clear()
+    def _end_turn(self, playing: _Playing) -> None:
+        playing.round += 1
+        self._begin_turn(playing)

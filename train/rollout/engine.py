@@ -73,7 +73,6 @@ class RolloutEngine:
         iteration: int = 0,
         trial: int = 0,
         report: RolloutReport | None = None,
-        on_turn: Callable[[int, int], None] | None = None,
     ) -> list[Group]:
         """Play one group per task; returns them in order, without those that could not start.
 
@@ -83,7 +82,6 @@ class RolloutEngine:
             seed, iteration: seed the episodes' generators.
             trial: number of the attempt, for agents that learn from earlier ones.
             report: where counts and errors are added.
-            on_turn: called after every turn with (running episodes, all episodes); what it raises ends the call.
 
         Raises:
             NoGroupError: not one group could start.
@@ -95,18 +93,12 @@ class RolloutEngine:
         groups = [starter.start_group(env, task) for env, task in zip(self._group_envs, tasks, strict=False)]
         if tasks and not any(group.episodes for group in groups):
             raise NoGroupError(f"no group could start; the first error was: {report.errors[0]}")
-        self._play_out(agent, groups, starter, on_turn)
+        self._play_out(agent, groups, starter)
         played = [group.record(policy_version(agent)) for group in groups if group.episodes]
         report.add_episodes(played)
         return played
 
-    def _play_out(
-        self,
-        agent: Agent,
-        groups: Sequence[RunningGroup],
-        starter: EpisodeStarter,
-        on_turn: Callable[[int, int], None] | None,
-    ) -> None:
+    def _play_out(self, agent: Agent, groups: Sequence[RunningGroup], starter: EpisodeStarter) -> None:
         """Play started groups to their end, in rounds: all episodes choose their actions together, then all are stepped."""
         while True:
             for group in groups:
@@ -120,9 +112,6 @@ class RolloutEngine:
                     error = episode.step(decision, self.budget)
                     if error is not None:
                         starter.report.add_error(error)
-            if on_turn is not None:
-                episodes = [episode for group in groups for episode in group.episodes]
-                on_turn(sum(episode.running for episode in episodes), len(episodes))
 
     def fill(self, group: RunningGroup, starter: EpisodeStarter) -> None:
         """Start fresh episodes in a finished group, if it is to be filled."""

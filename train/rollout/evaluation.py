@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +14,22 @@ from creditflow.agents.base import Agent
 from creditflow.agents.language_model.react import ReflexionAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
+from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.rewards import Reward
+from creditflow.envs.wikisearch.grading.scoring import exact_match, token_f1
 from creditflow.envs.wikisearch.protocol.dialects import Dialect
-from creditflow.train.rollout.answers import ANSWER_METRICS, answer_scores
 from creditflow.train.rollout.engine import Engine
-from creditflow.train.rollout.own_metrics import Metric, measured
 from creditflow.train.settings.rollout import WAVE
-from creditflow.train.statistics import Interval, normal_interval, rate_interval, t_quantile
+from creditflow.train.statistics import Interval, rate_interval, t_quantile
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
-    "Evaluation", "clustered_interval", "evaluate", "measured_tasks", "pass_at_k", "played_tasks", "task_type",
+    "ANSWER_METRICS", "Evaluation", "answer_scores", "clustered_interval", "dialect_of", "evaluate", "measured_tasks", "pass_at_k",
+    "played_tasks", "task_type",
 ]  # fmt: skip
+
+ANSWER_METRICS: Final = {"em": exact_match, "f1": token_f1}
 
 
 def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.float64]:
@@ -81,7 +84,6 @@ class Evaluation:
         success_rates, scores: float64 (tasks,), mean success and score of a task's sampled (else greedy) episodes.
         task_rewards: float64 (tasks,) by name, mean transcript reward of a task's sampled (else greedy) episodes.
         task_answers: the same of exact match and F1 of the answers, "em" and "f1"; empty but for search.
-        task_metrics: the same of metrics of the user.
         types: task types; "" where an environment has no types.
         solved_by_trial: fraction of episodes solved in the first trial, in the first two, and so on; () without trials.
     """
@@ -97,7 +99,6 @@ class Evaluation:
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     task_rewards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     task_answers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    task_metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     solved_by_trial: tuple[float, ...] = ()
 
@@ -124,11 +125,6 @@ class Evaluation:
         for name, values in bounded.items():
             low, high = clustered_interval(values)
             out |= {name: float(values.mean()), f"{name}_ci_low": low, f"{name}_ci_high": high}
-        for name, values in self.task_metrics.items():
-            low, high = normal_interval(values)  # a number may have any range; infinite for one task
-            out |= {f"metric.{name}": float(values.mean())}
-            if len(values) > 1:
-                out |= {f"metric.{name}_ci_low": low, f"metric.{name}_ci_high": high}
         out |= {f"solved_by_trial_{k}": rate for k, rate in enumerate(self.solved_by_trial, 1)}
         if self.samples:
             rates = self.sampled / self.samples
@@ -156,14 +152,13 @@ class Evaluation:
         if self.solved_by_trial:
             text += ", solved by trial " + " ".join(f"{rate:.3f}" for rate in self.solved_by_trial)
         text += "".join(f", {name} {value:.3f}" for name, value in self.rewards.items())
-        text += "".join(f", {name} {values.mean():.3f}" for name, values in self.task_metrics.items())
         return text + f", invalid {s['invalid_fraction']:.3f}"
 
 
 def evaluate(
     engine: Engine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *,
     samples: int, seed: int, wave: int = WAVE,
-    rewards: Mapping[str, Reward] | None = None, metrics: Sequence[Metric] = (), dialect: Dialect | None = None,
+    rewards: Mapping[str, Reward] | None = None, dialect: Dialect | None = None,
     trials: int = 1,
 ) -> Evaluation:  # fmt: skip
     """Play every task once with ``greedy`` and ``samples`` times with ``sampled``, and measure the episodes.
@@ -172,9 +167,7 @@ def evaluate(
     """
     samples = samples if sampled is not None else 0
     played = played_tasks(engine, greedy, sampled, tasks, samples=samples, seed=seed, wave=wave, trials=trials)
-    return measured_tasks(
-        tasks, list(played), samples=samples, rewards=rewards, metrics=metrics, dialect=dialect, trials=trials
-    )
+    return measured_tasks(tasks, list(played), samples=samples, rewards=rewards, dialect=dialect, trials=trials)
 
 
 def played_tasks(
@@ -250,7 +243,6 @@ def measured_tasks(
     *,
     samples: int,
     rewards: Mapping[str, Reward] | None = None,
-    metrics: Sequence[Metric] = (),
     dialect: Dialect | None = None,
     trials: int = 1,
 ) -> Evaluation:
@@ -261,7 +253,6 @@ def measured_tasks(
         played: for each of them what ``played_tasks`` yielded.
         samples: number of sampled episodes per task.
         rewards: transcript rewards to compute too, by name; needs questions, and episodes with texts.
-        metrics: metrics of the user to compute too.
         dialect: of a search environment its format of calls: exact match and F1 of the answers are computed too.
         trials: maximum number of attempts that an episode had.
     """
@@ -285,9 +276,6 @@ def measured_tasks(
     def rewarded(reward: Reward) -> NDArray[np.float64]:
         return by_task(lambda group, at: reward(transcript_of(group, at)))
 
-    def own_metric(metric: Metric) -> NDArray[np.float64]:
-        return by_task(lambda group, at: measured(metric, [group.trajectories[at]])[0])
-
     def answered(name: str, dialect: Dialect) -> NDArray[np.float64]:
         return by_task(lambda group, at: answer_scores(group, at, dialect)[name])
 
@@ -302,7 +290,6 @@ def measured_tasks(
         errors=sum(episode.stop_reason == "env_error" for episode in episodes),
         task_rewards={name: rewarded(reward) for name, reward in (rewards or {}).items()},
         task_answers={} if dialect is None else {name: answered(name, dialect) for name in ANSWER_METRICS},
-        task_metrics={metric.name: own_metric(metric) for metric in metrics},
         success_rates=by_task(success),
         scores=by_task(lambda group, at: group.trajectories[at].score),
         types=tuple(map(task_type, tasks)),
@@ -323,3 +310,25 @@ def task_type(task: Task) -> str:
     field_of = {"alfworld": "goal", "wikisearch": "kind"}.get(task.task_id.partition(":")[0].rstrip("0123456789"), "")
     value = task.content.get(field_of, "")
     return str(value if isinstance(value, str) else value[0])
+
+
+def dialect_of(env: Any) -> Dialect | None:
+    """Return the format of calls of a search environment; None of any other environment."""
+    return env.dialect if isinstance(env, WikiSearchEnv) else None
+
+
+def answer_scores(group: Group, index: int, dialect: Dialect) -> dict[str, float]:
+    """Return the metrics of an episode's answer against the golden answers of its question; 0 without an answer.
+
+    Args:
+        group: rollouts of a question, whose payload has "answers".
+        index: index of the episode.
+        dialect: format of its calls.
+    """
+    turns = group.episodes[index]
+    last = turns[-1] if turns else None
+    call = dialect.parse(last.action).call if last is not None and last.valid else None
+    if call is None or call.tool != "answer":
+        return dict.fromkeys(ANSWER_METRICS, 0.0)
+    golden = [str(answer) for answer in group.task["answers"]]
+    return {name: float(metric(call.items[0], golden)) for name, metric in ANSWER_METRICS.items()}

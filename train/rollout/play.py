@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.agents.base import Agent, decisions_for
+from creditflow.agents.base import Agent, Decision, decisions_for
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.running import RunningEpisode, RunningGroup, policy_version
 from creditflow.wrappers.group_env import GroupEnv
@@ -71,6 +71,7 @@ def continue_from(
     *,
     options: Mapping[str, Any],
     seed: int = 0,
+    first: str | None = None,
 ) -> list[RunningEpisode]:
     """Play a recorded episode on from one of its states: one continuation in every member, in lock step, as one batch of a language model.
 
@@ -84,6 +85,7 @@ def continue_from(
         history: the recorded turns before that state.
         rng: two numbers are drawn for every continuation: the environment's own seed, then the agent's.
         options, seed: with which ``reset`` starts the recorded task.
+        first: text of an action that is taken before the agent chooses; None for none.
 
     Returns:
         The finished episodes: ``info["score"]``, ``info["success"]``, and a record of the new turns.
@@ -100,6 +102,8 @@ def continue_from(
         member.base.np_random = np.random.Generator(np.random.PCG64(int(rng.integers(2**63))))
         agent_rng = np.random.default_rng(int(rng.integers(2**63)))
         episodes.append(RunningEpisode(member, *start, agent_rng, prefix=tuple(history)))
+    if first is not None:
+        _step(episodes, [Decision(member.base.action_from_text(first)) for member in members])
     _play(episodes, agent)
     return episodes
 
@@ -107,8 +111,12 @@ def continue_from(
 def _play(episodes: Sequence[RunningEpisode], agent: Agent) -> None:
     """Play the episodes to their ends, in lock step; an environment's error is raised."""
     while running := [episode for episode in episodes if episode.running]:
-        decisions = decisions_for(agent, [episode.view for episode in running])
-        for episode, decision in zip(running, decisions, strict=True):
-            error = episode.step(decision)
-            if error is not None:
-                raise error
+        _step(running, decisions_for(agent, [episode.view for episode in running]))
+
+
+def _step(episodes: Sequence[RunningEpisode], decisions: Sequence[Decision]) -> None:
+    """Take one decision in every episode; an environment's error is raised."""
+    for episode, decision in zip(episodes, decisions, strict=True):
+        error = episode.step(decision)
+        if error is not None:
+            raise error

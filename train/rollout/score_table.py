@@ -1,4 +1,4 @@
-r"""Success and score by task type and overall, as papers report them: as rows, as text and as a LaTeX table.
+"""Success and score by task type and overall, as papers report them: as rows and as text.
 
 ALFWorld: success by the six types and overall. WebShop: score and success. Search: exact match and F1 of the answers by data set, with
 their mean over data sets, or by the types of one data set's questions. All in percent, of the sampled (else greedy) episodes, with 95 %
@@ -8,7 +8,6 @@ intervals over tasks.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,8 +26,6 @@ __all__ = [
     "Estimate",
     "ScoreRow",
     "estimate",
-    "latex_cells",
-    "latex_table",
     "row_groups",
     "score_rows",
     "score_text",
@@ -48,7 +45,6 @@ ALL: Final = "All"
 MEAN: Final = "Mean of sets"  # every data set counts alike
 NO_ERROR: Final = 1e-12  # a standard error of rounding
 ANSWER_NAMES: Final = {"em": "EM", "f1": "F1"}
-_SPECIAL: Final = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,49 +195,3 @@ def score_text(rows: Sequence[ScoreRow]) -> str:
     Pick   10  50.0 [25.0, 75.0]
     """
     return text_table(_cells(rows))
-
-
-def latex_table(rows: Sequence[ScoreRow], caption: str = "") -> str:
-    r"""Return the table as a ``tabular`` for the package booktabs.
-
-    Args:
-        rows: see ``score_rows``; at least one.
-        caption: a comment above the table: what was evaluated.
-
-    >>> half = Estimate(0.5, 0.25, 0.75)
-    >>> print(latex_table([ScoreRow("Pick", 10, half, half)], "hf:model"))
-    % hf:model
-    % percent, with 95 % intervals over tasks; needs \usepackage{booktabs}
-    \begin{tabular}{lrr}
-    \toprule
-    Tasks & N & Success \\
-    \midrule
-    Pick & 10 & 50.0 [25.0, 75.0] \\
-    \bottomrule
-    \end{tabular}
-    """
-    note = r"percent, with 95 % intervals over tasks; needs \usepackage{booktabs}"
-    return latex_cells(_cells(rows), (caption, note), last=ALL)
-
-
-def latex_cells(cells: Sequence[Sequence[str]], comments: Sequence[str], *, last: str = "") -> str:
-    """Return a table as a ``tabular`` for the package booktabs.
-
-    Args:
-        cells: head and rows.
-        comments: what stands above the table.
-        last: first cell of a row that has a rule above it, if there are others.
-    """
-    head, *body = [list(map(_escaped, row)) for row in cells]
-    lines = [f"% {line}" for comment in comments for line in comment.splitlines()]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
-    for row in body:
-        if row[0] == last and len(body) > 1:
-            lines.append(r"\midrule")
-        lines.append(" & ".join(row) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-
-def _escaped(text: str) -> str:
-    text = re.sub(r"[\\~^]|[&%$#_{}]", lambda found: _SPECIAL.get(found[0], f"\\{found[0]}"), text)
-    return " ".join(text.split())

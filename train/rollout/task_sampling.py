@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,13 +41,11 @@ def sample_groups(
     *,
     seed: int,
     iteration: int,
-    on_turn: Callable[[int, int], None] | None = None,
 ) -> SampledGroups:
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample again instead.
 
     There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. With ``rollout.variance_share``
-    there is one attempt, which keeps the groups that vary most, or all groups if none varies. ``on_turn``
-    is that of ``RolloutEngine.play``.
+    there is one attempt, which keeps the groups that vary most, or all groups if none varies.
 
     Raises:
         NoGroupError: no group of an attempt could start.
@@ -66,7 +64,7 @@ def sample_groups(
         distinct = _distinct(chosen)
         played = _play(
             engine, agent, distinct, rollout.concurrent_groups,
-            seed=seed, iteration=number, report=sampled.report, on_turn=on_turn,
+            seed=seed, iteration=number, report=sampled.report,
         )  # fmt: skip
         keep_all = attempt == attempts - 1 and rollout.variance_share == 1.0
         useful = credit.filter_groups(played, top_p=rollout.variance_share, keep_all=keep_all)

@@ -92,10 +92,10 @@ def on_panel(env: EnvConfig, panel: str) -> EnvConfig:
     from creditflow.envs.wikisearch.slices import SLICES
 
     name = panel.partition(":")[0]
-    replaced = {"panel", "levels", "level", "generator", "world", "split", "task_types", "wording"}
+    replaced = {"panel", "levels", "level", "generator", "world", "split", "task_types"}
     if name != SLICES:
-        replaced |= {"questions", "corpus", "file_format", "answers"}
+        replaced |= {"questions", "corpus", "file_format"}
     if env.name == "webshop":
-        replaced |= {"goals", "seed", "num_products", "solvable_only"} | (set() if name in RELEASED else {"data"})
+        replaced |= {"goals", "seed"} | (set() if name in RELEASED else {"data"})
     options = {option: value for option, value in env.options.items() if option not in replaced}
     return replace(env, options={**options, "panel": panel})

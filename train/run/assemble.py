@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -27,11 +26,11 @@ from creditflow.train.progress import note
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, needs_texts
-from creditflow.train.settings.schema import RolloutConfig, TrainConfig
+from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 
 __all__ = [
-    "describe_model", "make_backend", "make_critic", "make_eval_engine", "make_lagging_samplers",
+    "describe_model", "make_backend", "make_critic", "make_eval_engine",
     "make_policy", "make_policy_agent", "make_rollout_engine",
     "pick_device", "scratch_tokenizer",
 ]  # fmt: skip
@@ -138,21 +137,8 @@ def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) ->
             model, dtype=sampled, config=generation.vllm, seed=settings.seed, asynchronous=bool(rollout.asynchronous),
             tokenizer=tokenizer,
         )  # fmt: skip
-    return _transformers_sampler(model, rollout, None)
-
-
-def make_lagging_samplers(model: Any, settings: TrainConfig, backend: TrainedBackend) -> list[TrainedBackend]:
-    """The samplers of training rollouts: ``backend``, or, if they are sampled ahead, k with separate weights."""
-    rollout = settings.rollout
-    if not rollout.max_staleness or settings.generation.backend == "vllm":
-        return [backend]  # vLLM's engine has weights of its own
-    copies = (copy.deepcopy(model).requires_grad_(False) for _ in range(rollout.max_staleness))
-    return [_transformers_sampler(model, rollout, copied) for copied in copies]
-
-
-def _transformers_sampler(model: Any, rollout: RolloutConfig, sampler: Any) -> TransformersBackend:
     dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
-    return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile, sampler=sampler)
+    return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
 
 
 def make_rollout_engine(settings: TrainConfig, scheme: Scheme) -> RolloutEngine:

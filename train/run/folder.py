@@ -101,7 +101,7 @@ def run_identity(settings: Mapping[str, Any]) -> Identity:
 def require_same_run(folder: Path, settings: Any) -> None:
     """Compare the settings of a resumed run with those it was started with.
 
-    The number of iterations may grow if neither the learning rate nor rollouts ahead of the update depend on it: the run
+    The number of iterations may grow if the learning rate does not depend on it: the run
     then equals one started with the larger number, which is written to the folder. A run of a version that wrote no ``run.json`` is
     compared by its ``config.yaml`` alone, and a line is printed.
 
@@ -126,8 +126,6 @@ def _with_iterations_of(current: Identity, stored: Identity) -> Identity:
     try:
         old, new = stored["settings"]["update"], current["settings"]["update"]
         steady = new["optimizer"]["schedule"] == "constant" and not new["optimizer"]["warmup_fraction"]
-        # the last checkpoint has no rollouts that a longer run would have sampled ahead of it
-        steady &= not stored["settings"]["rollout"]["max_staleness"]
         if not steady or not old["iterations"] < new["iterations"]:
             return stored
     except (KeyError, TypeError):  # a success model has no iterations

@@ -19,7 +19,7 @@ from creditflow.agents.prompts.library import PROMPTS
 from creditflow.agents.registry import MODELS, PROMPTED
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.plugins.registry import loaded
+from creditflow.envs.plugins import loaded
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.rollout.running import RUN
 from creditflow.train.run.digest import content_digest, file_digest

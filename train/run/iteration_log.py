@@ -15,7 +15,7 @@ from creditflow.train.policy.samples import Row
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.engine import RolloutReport
 from creditflow.train.run.estimate.hours import GPUS, forward_flops, passes
-from creditflow.train.run.estimate.sizes import ModelSizes
+from creditflow.train.run.estimate.memory import ModelSizes
 from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
@@ -55,7 +55,7 @@ def rollout_sums(
         "invalid": sum(not turn.valid for turn in turns),
         "without_effect": sum(not (turn.valid and turn.effective) for turn in turns),
         "tool_calls": sum(bool(turn.queries or turn.doc_ids) for turn in turns),
-        "groups_with_success": sum(any(t.success for t in group.trajectories) for group in groups),
+        "groups_with_success": len({id(group) for group in groups for t in group.trajectories if t.success}),
         "groups_discarded": discarded,
         "groups_failed_to_start": report.groups_failed_to_start,
         "env_errors": len(report.errors),

@@ -26,24 +26,25 @@ __all__ = ["BranchConfig", "mean_entropy"]
 
 @dataclass(frozen=True, kw_only=True)
 class BranchConfig:
-    """Branching of rollouts.
+    """Branching of rollouts where the policy is uncertain.
 
     Attributes:
-        max_trajectories: maximum number of trajectories in a group, branches included; 0 for no branches.
-        entropy_tokens: number of leading completion tokens that the entropy is averaged over.
-        rule: "threshold": a turn is forked where base + slope · ΔH > threshold, ΔH being the mean entropy (nats a
-            token) of its first tokens minus that of the episode's first turn; "probability": each of its branches is made
-            with the probability base + slope · ΔH. The first turn is never forked: a fork there is an episode like any other.
-        base, slope, threshold: numbers of the rule.
-        branches_per_turn: number of branches made at a forked turn.
-        max_tokens: a group gets no further branches or fresh episodes once it has generated this many tokens; 0
-            for no limit. A branch's prefix was generated once and is counted once.
-        fill_group: a group with too few forks plays fresh episodes, once its own have ended, until it has
+        max_trajectories: maximum number of trajectories in a group, including branches; 0 for no branches.
+        entropy_tokens: number of leading completion tokens over which the entropy is averaged.
+        rule: "threshold": fork a turn if base + slope · ΔH > threshold, where ΔH is the mean entropy (nats per token)
+            of its first tokens minus that of the episode's first turn. "probability": make each of its branches with
+            probability base + slope · ΔH. The first turn is never forked, as that would be just another episode.
+        base, slope: constants of the rule.
+        threshold: constant of the rule "threshold".
+        branches_per_turn: number of branches per forked turn.
+        max_tokens: a group gets no more branches or fresh episodes once it has generated this many tokens; 0 for no
+            limit. The prefix of a branch counts once.
+        fill_group: play fresh episodes in a group with too few forks, after its own have ended, until it has
             ``max_trajectories`` (within ``max_tokens``), so that every task has the same number of rollouts. These
             episodes are not forked.
-        shared_prefix_advantage: advantage of turns that d trajectories share, which are stored and trained on once: "mean"
-            over all d; "sum", d times the mean: summed over tokens, the gradient of ARPO's hard estimate, whose prefixes stand in all d
-            rows (and of its soft estimate where ratios are 1); or that of the trajectory that stores them ("own").
+        shared_prefix_advantage: advantage of a turn that d trajectories share, which is stored and trained on once:
+            "mean" over all d, or "sum", d times the mean. Summed over tokens, "sum" has the gradient of ARPO's hard
+            estimate, whose prefixes appear in all d rows (and of its soft estimate where ratios are 1).
     """
 
     max_trajectories: int = 0
@@ -55,7 +56,7 @@ class BranchConfig:
     branches_per_turn: int = 1
     max_tokens: int = 0
     fill_group: bool = False
-    shared_prefix_advantage: Literal["mean", "sum", "own"] = "mean"
+    shared_prefix_advantage: Literal["mean", "sum"] = "mean"
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "max_trajectories", "max_tokens")

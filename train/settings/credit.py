@@ -18,10 +18,10 @@ class OverlongConfig:
     With it, a group in which all fail can have a learning signal: shorter failures are better.
 
     Attributes:
-        max_tokens: length from which on the penalty is ``weight``; 0 for no penalty.
+        max_tokens: length at which the penalty reaches ``weight``; 0 for no penalty.
         margin: number of tokens before ``max_tokens`` over which the penalty rises linearly.
-        weight: the largest penalty.
-        unit: whether the length is that of each "turn", or of all model tokens of a "trajectory".
+        weight: maximum penalty.
+        unit: length of each "turn", or of all model tokens of a "trajectory".
     """
 
     max_tokens: int = 0
@@ -44,9 +44,11 @@ class CreditConfig:
     """The credit scheme.
 
     Attributes:
-        scheme, semantics, parameters: arguments of ``credit.make``; any scheme takes ``centre: group`` and ``divide_by_success: true``.
-        annotators: annotators of every iteration's rollouts, before credit is assigned, as in
-            ``creditflow annotate --with`` ("likelihood:DIR"); the run's own critic needs no entry.
+        scheme: name of the scheme, or path/to/file.py:NAME.
+        semantics: "paper", the published formula, or "release", the released code.
+        parameters: parameters of the scheme; every scheme also takes ``centre: group`` and ``divide_by_success: true``.
+        annotators: annotators to run on every iteration's rollouts before credit is assigned, as in ``creditflow
+            annotate --with`` ("likelihood:DIR"); the run's own critic needs no entry.
         overlong: penalty on long responses.
     """
 

@@ -18,9 +18,12 @@ class VisionScratchConfig:
     """The vision tower of a small model with random weights.
 
     Attributes:
-        hidden, layers, heads, intermediate: sizes; ``heads`` divides ``hidden`` into a multiple of 4.
+        hidden: width; ``hidden / heads`` must be a multiple of 4.
+        layers: number of layers.
+        heads: number of attention heads.
+        intermediate: width of the feed-forward layers.
         patch: side of a patch in pixels.
-        merge: patches per token and axis; a token stands for ``patch · merge`` pixels a side.
+        merge: patches per token and axis; a token covers ``patch · merge`` pixels per side.
     """
 
     hidden: int = 64
@@ -44,14 +47,18 @@ class ScratchConfig:
 
     Attributes:
         architecture: "qwen2" or "qwen3"; "qwen2_5_vl" or "qwen3_vl" with a vision tower.
-        hidden, layers, heads, kv_heads, intermediate: sizes; ``heads`` divides ``hidden``, ``kv_heads`` ``heads``.
-        vocabulary: at most this many tokens, the 256 bytes and 5 special ones included.
-        pattern: regular expression of the pieces that are tokenized separately; no token spans two of them. "" splits
-            as the GPT-2 tokenizer does.
+        hidden: width; a multiple of ``heads``.
+        layers: number of layers.
+        heads: number of attention heads; a multiple of ``kv_heads``.
+        kv_heads: number of key-value heads.
+        intermediate: width of the feed-forward layers.
+        vocabulary: maximum number of tokens, including the 256 bytes and 5 special ones.
+        pattern: regular expression for the pieces that are tokenized separately; no token spans two pieces. "" splits
+            like the GPT-2 tokenizer.
         positions: maximum sequence length.
-        tied: whether input and output embeddings are one matrix.
-        init: standard deviation of the initial weights. The families' 0.02 suits thousands of dimensions; small models
-            learn faster from about 1 / √hidden.
+        tied: share one matrix between input and output embeddings.
+        init: standard deviation of the initial weights. The usual 0.02 suits widths of thousands; small models learn
+            faster with about 1 / √hidden.
         vision: the vision tower.
     """
 
@@ -88,15 +95,15 @@ class ScratchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LoraSettings:
-    """A LoRA adapter: low-rank updates of some layers are trained, the base is frozen.
+    """A LoRA adapter: low-rank updates of some layers are trained, and the base is frozen.
 
     Attributes:
         rank: rank of the updates; 0 trains all weights.
         alpha: the update is multiplied by alpha / rank.
-        dropout: of the adapter's input in SFT; the policy update has none.
-        target_modules: names of the linear layers with an adapter.
-        base_dtype: type of the frozen base. A base in bfloat16 takes half the memory, and the sampler needs no copy of it; the
-            adapter is float32.
+        dropout: dropout on the adapter's input in SFT; the policy update uses none.
+        target_modules: names of the linear layers to adapt.
+        base_dtype: dtype of the frozen base. In bfloat16 it takes half the memory and the sampler needs no copy of it.
+            The adapter is always float32.
     """
 
     rank: int = 0
@@ -115,14 +122,14 @@ class LoraSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The policy's network.
+    """The policy network.
 
     Attributes:
         path: folder or name of a Hugging Face model; "" builds one from ``scratch``.
         scratch: settings of a new model.
-        lora: settings of an adapter.
+        lora: settings of a LoRA adapter.
         gradient_checkpointing: recompute activations in the backward pass.
-        autocast: "none", or "bfloat16" for forward passes over fp32 master weights.
+        autocast: "none", or "bfloat16" for forward passes over float32 weights.
         freeze_vision: do not train the vision tower of a vision-language model.
     """
 

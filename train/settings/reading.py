@@ -28,7 +28,7 @@ from creditflow.envs.reading.yaml_text import parse_yaml
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["load_mapping", "read_dataclass", "to_plain_data", "write_yaml"]
+__all__ = ["load_mapping", "plain_section", "read_dataclass", "to_plain_data", "write_yaml"]
 
 T = TypeVar("T", bound="DataclassInstance")
 
@@ -55,6 +55,15 @@ def write_yaml(path: Path, data: Mapping[str, Any]) -> None:
 
     with atomic_writer(path) as stream:
         stream.write(yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=False, width=110))
+
+
+def plain_section(section: Any) -> Any:
+    """A section of a trainer's configuration as plain data, whether its trainer keeps OmegaConf's or a mapping."""
+    if section is None or isinstance(section, dict):
+        return section
+    from omegaconf import OmegaConf  # there if a section is its own
+
+    return OmegaConf.to_container(section, resolve=True)
 
 
 def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:

@@ -9,9 +9,8 @@ from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.bounds import require_at_least
 from creditflow.train.settings.branching import BranchConfig
-from creditflow.train.settings.update import UpdateConfig
 
-__all__ = ["WAVE", "GenerationConfig", "RolloutConfig", "check_staleness"]
+__all__ = ["WAVE", "GenerationConfig", "RolloutConfig"]
 
 WAVE: Final = 256  # episodes that an evaluation plays at the same time where nothing else bounds them
 
@@ -23,33 +22,32 @@ class RolloutConfig:
     Attributes:
         tasks: groups per iteration.
         group_size: episodes per group.
-        concurrent_groups: groups that are played at the same time, each such batch to its end (0: all); bounds the memory of
-            "transformers" (vLLM bounds its own), also in evaluations, which play as many episodes at the same time as a rollout.
-            Groups are the same, but for rounding.
+        concurrent_groups: groups to play at the same time; 0 plays all. This bounds the memory of "transformers" (vLLM
+            bounds its own), in evaluations too. It changes episodes by rounding only.
         temperature: sampling temperature.
-        top_p, top_k: truncation of the distribution (1 and 0: none); the update then renormalises every policy over the
-            tokens that were kept, see ``policy/nucleus.py``.
-        max_new_tokens: longest completion in tokens.
-        max_turns, max_tokens: budgets per episode (0: only those of the environment).
-        dynamic_sampling: drop groups whose outcomes are all equal and sample again instead.
-        resample: of which task: "other", drawn anew (DAPO), or the "same" whose group was dropped.
-        variance_share: RAGEN-2's filter, which trains only the groups whose returns vary most. Groups are taken in descending order
-            of their standard deviation until they have this share of the sum (RAGEN-2 recommends 0.9). 1 trains all groups, and so
-            does an iteration in which no group varies.
-        attempts: largest number of sampling rounds per iteration; the groups of the last are always kept.
-        dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
-        cache: "dynamic", or "static" (fixed shapes, for GPUs).
-        compile: compile the one-token step (static cache only).
+        top_p: sample from the smallest set of tokens with this probability; 1 uses all. The update renormalises every
+            policy over the tokens that were kept (``policy/nucleus.py``).
+        top_k: sample from the likeliest tokens only; 0 uses all. Renormalised like ``top_p``.
+        max_new_tokens: maximum length of a completion in tokens.
+        max_turns: maximum number of turns per episode; 0 for the environment's own limit.
+        max_tokens: maximum number of tokens per episode; 0 for none.
+        dynamic_sampling: drop groups in which all outcomes are equal, and sample others instead.
+        resample: task of the new group: "other" samples one (DAPO), "same" tries the dropped group's again.
+        variance_share: RAGEN-2's filter: train only on the groups whose returns vary most. Groups are taken in
+            descending order of their standard deviation until they make up this share of the total (RAGEN-2 recommends
+            0.9). 1 trains on all groups, and so does an iteration in which no group varies.
+        attempts: maximum number of sampling rounds per iteration; the groups of the last round are always kept.
+        dtype: dtype of the sampler's copy of the weights; "same" samples from the trained weights.
+        cache: key-value cache: "dynamic", or "static" (fixed shapes, for GPUs).
+        compile: compile the decoding step (static cache only).
         branching: branch episodes where the policy's entropy is high.
-        asynchronous: every episode goes on as soon as its own completion and step are there, instead of all taking their
-            turns together, and environments are stepped while others generate. The groups are the same, but the last bits of their
-            log-probabilities depend on timing, as the batches do. vLLM then runs as its asynchronous
-            engine, in a process of its own, whose samples depend on timing; "transformers" continues whatever episodes wait, which
-            pays where environments are slow. Default: with vLLM.
-        env_threads: number of environments that are stepped at the same time, if ``asynchronous``.
-        max_staleness: k: groups are sampled while the policy is updated, by weights that are k iterations behind (fewer in
-            the first k). The update corrects for it by ``update.loss.importance_cap``, or, with
-            ``update.old_logprobs: sampler``, by its ratios. "transformers" then keeps k copies of the weights.
+        asynchronous: let every episode continue as soon as its own completion and step are ready, instead of waiting
+            for the others, and step environments while others generate. Groups are the same, except that the last bits
+            of their log-probabilities depend on timing. vLLM then runs as its asynchronous engine in a process of its
+            own, and its samples depend on timing too. With "transformers" this pays off if environments are slow. Episodes
+            that branch cannot.
+            Default: true with vLLM.
+        env_threads: number of environments to step at the same time, if ``asynchronous``.
     """
 
     tasks: int = 16
@@ -71,7 +69,6 @@ class RolloutConfig:
     branching: BranchConfig = field(default_factory=BranchConfig)
     asynchronous: bool | None = None
     env_threads: int = 8
-    max_staleness: int = 0
 
     def __post_init__(self) -> None:
         if 0 < self.branching.max_trajectories <= self.group_size:
@@ -91,7 +88,7 @@ class RolloutConfig:
                 "group: it needs dynamic_sampling: false and a group_size of at least 2, got "
                 f"{str(self.dynamic_sampling).lower()} and {self.group_size}"
             )
-        require_at_least(self, 0, "concurrent_groups", "max_turns", "max_tokens", "max_staleness")
+        require_at_least(self, 0, "concurrent_groups", "max_turns", "max_tokens")
         require_at_least(self, 1, "env_threads")
         if not self.temperature > 0.0:
             raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")
@@ -105,44 +102,14 @@ class RolloutConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """The sampler of episodes, in training and in evaluation.
+    """The sampler, in training and in evaluation.
 
     Attributes:
-        backend: "transformers" samples from the trained weights themselves (or a copy of another dtype); "vllm" is a
-            separate engine, whose weights are replaced and checked after every update. Its samples depend on batch
-            composition and caching, so only "transformers" repeats a run bit by bit.
-        vllm: settings of that engine.
+        backend: "transformers" samples from the trained weights (or a copy in another dtype). "vllm" is a separate
+            engine, whose weights are replaced and checked after every update; its samples depend on batching and
+            caching, so only "transformers" reproduces a run bit by bit.
+        vllm: settings of vLLM.
     """
 
     backend: Literal["transformers", "vllm"] = "transformers"
     vllm: VllmConfig = field(default_factory=VllmConfig)
-
-
-def check_staleness(rollout: RolloutConfig, generation: GenerationConfig, update: UpdateConfig) -> None:
-    """Check that rollouts can be sampled ahead of the update.
-
-    Raises:
-        ConfigError: the sampler cannot run during an update, or the update would not correct for older weights.
-    """
-    if not rollout.max_staleness:
-        return
-    if generation.backend == "vllm" and (rollout.max_staleness > 1 or not rollout.asynchronous):
-        raise ConfigError(
-            "with generation.backend: vllm rollout.max_staleness must be 0 or 1, because the engine has one version of the weights, "
-            "and 1 needs rollout.asynchronous: true, because only this engine runs outside the trainer's process"
-        )
-    if generation.backend == "vllm" and generation.vllm.sleep:
-        raise ConfigError(
-            "generation.vllm.sleep stops the sampler during updates, but rollout.max_staleness samples then; use only one of them"
-        )
-    if rollout.compile:
-        raise ConfigError("rollout.compile needs the main thread, but rollout.max_staleness samples in another one")
-    if rollout.top_p < 1.0 or rollout.top_k:
-        raise ConfigError(
-            "rollout.max_staleness needs top_p=1 and top_k=0: older weights would truncate to other tokens than those of the update"
-        )
-    if update.old_logprobs == "trainer" and not update.loss.importance_cap:
-        raise ConfigError(
-            "rollout.max_staleness samples from older weights and needs a correction for it: set "
-            "update.loss.importance_cap above 0 (2 is usual), or update.old_logprobs: sampler"
-        )

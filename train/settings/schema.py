@@ -14,7 +14,7 @@ from creditflow.train.settings.credit import CreditConfig, OverlongConfig
 from creditflow.train.settings.model import ModelConfig
 from creditflow.train.settings.overrides import apply_overrides, with_variables
 from creditflow.train.settings.reading import load_mapping, read_dataclass
-from creditflow.train.settings.rollout import WAVE, GenerationConfig, RolloutConfig, check_staleness
+from creditflow.train.settings.rollout import WAVE, GenerationConfig, RolloutConfig
 from creditflow.train.settings.update import CriticConfig, SftConfig, UpdateConfig
 
 __all__ = [
@@ -39,7 +39,13 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class EnvConfig:
-    """The environment: a name for ``creditflow.make`` and its arguments; what happens to invalid actions (credit has its own penalty)."""
+    """The environment.
+
+    Attributes:
+        name: id or name for ``creditflow.make``, a Gymnasium id, or path/to/file.py:NAME.
+        options: arguments of the environment.
+        invalid_actions: what the environment does with an invalid action; penalties of the credit scheme are separate.
+    """
 
     name: str = "sokoban"
     options: dict[str, Any] = field(default_factory=dict)
@@ -51,9 +57,9 @@ class TaskConfig:
     """The training tasks.
 
     Attributes:
-        panel: "NAME:SPLIT" of an embedded panel; "" takes the environment's own source.
-        count: number of tasks, sampled once and used in every iteration; 0 takes all tasks of a finite source.
-        exclude: panels ("NAME:SPLIT") whose tasks, and all tasks symmetric to them, are never trained on.
+        panel: built-in tasks, "NAME:SPLIT"; "" uses the environment's own tasks.
+        count: number of tasks, sampled once and used in every iteration; 0 uses all tasks of a finite source.
+        exclude: panels ("NAME:SPLIT") whose tasks, and all tasks symmetric to them, are never used for training.
     """
 
     panel: str = ""
@@ -66,17 +72,18 @@ class TaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """Evaluation on tasks that are not trained on.
+    """Evaluation on held-out tasks.
 
     Attributes:
-        panel: "NAME:SPLIT"; "" evaluates nothing.
-        final_panel: evaluated once after the last iteration; "" for none.
-        every: iterations between two evaluations; 0 only before and after training.
-        limit: only the first tasks of the panel; 0 takes all.
-        final_limit: the same of the final panel.
-        samples: sampled episodes per task, beside one greedy one.
-        temperature, top_p: sampling of the sampled episodes.
-        env_options: options of the environment that differ in evaluations.
+        panel: tasks to evaluate on, "NAME:SPLIT"; "" for no evaluation.
+        final_panel: tasks to evaluate on once, after the last iteration; "" for none.
+        every: iterations between evaluations; 0 evaluates only before and after training.
+        limit: number of tasks of ``panel`` to use; 0 uses all.
+        final_limit: number of tasks of ``final_panel`` to use; 0 uses all.
+        samples: sampled episodes per task, in addition to a greedy one.
+        temperature: sampling temperature of the sampled episodes.
+        top_p: nucleus of the sampled episodes; 1 keeps all tokens.
+        env_options: arguments of the environment that differ in evaluation.
     """
 
     panel: str = ""
@@ -99,10 +106,11 @@ class CheckpointConfig:
     """Checkpoints.
 
     Attributes:
-        every: iterations between two checkpoints, in SFT ten times as many steps; 0 writes one after every iteration and
-            none in SFT. For a success model: steps, and 0 writes none.
-        keep: number of latest checkpoints that are kept; 0 keeps all.
-        hf: also write a Hugging Face folder, ``model/``, into every checkpoint; ``creditflow model export`` writes one afterwards.
+        every: iterations between checkpoints, or ten times as many steps in SFT; 0 writes a checkpoint after every
+            iteration and none in SFT. For a success model: steps, and 0 writes none.
+        keep: number of most recent checkpoints to keep; 0 keeps all.
+        hf: also write a Hugging Face folder, ``model/``, into every checkpoint. ``creditflow model export`` can write
+            one later.
         best: keep the policy with the highest success on ``evaluation.panel`` as a Hugging Face folder, ``OUT/best``.
     """
 
@@ -117,13 +125,13 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """What is logged besides ``metrics.jsonl``.
+    """Logging in addition to ``metrics.jsonl``.
 
     Attributes:
-        tensorboard: whether numbers are also written for TensorBoard.
-        wandb: project of Weights & Biases; "" for none.
-        profile: iteration (from 1) that PyTorch's profiler traces into ``OUT/profile``, for Perfetto or ``chrome://tracing``;
-            0 for none.
+        tensorboard: also log to TensorBoard.
+        wandb: Weights & Biases project to log to; "" for none.
+        profile: iteration (from 1) to record with PyTorch's profiler in ``OUT/profile``, for Perfetto or
+            ``chrome://tracing``; 0 for none.
     """
 
     tensorboard: bool = False
@@ -136,15 +144,15 @@ class LogConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class VerlConfig:
-    """The machines on which verl trains, and verl's own settings; creditflow's own trainer reads none of it.
+    """Machines and options for ``--engine verl``; creditflow's own trainer ignores them.
 
     Attributes:
-        gpus: GPUs of a node that are used.
+        gpus: number of GPUs to use per node.
         nodes: number of nodes; more than one needs ``ray``.
-        tensor_parallel: GPUs over which one sampler's weights are divided.
+        tensor_parallel: number of GPUs that share the weights of one sampler.
         ray: address of a running Ray cluster, such as "auto"; "" starts one on this node and stops it afterwards.
         options: settings of verl by their full dotted names, such as
-            {"actor_rollout_ref.actor.fsdp_config.param_offload": true}. They replace what is translated.
+            {"actor_rollout_ref.actor.fsdp_config.param_offload": true}. They override the translated ones.
     """
 
     gpus: int = 8
@@ -201,7 +209,6 @@ class TrainConfig:
         rollout = self.rollout
         require_seed(self)
         require_at_least(self, 0, "threads")
-        check_staleness(rollout, self.generation, self.update)
         self.sampling.check_context(self.prompting.max_context)
         if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
             raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")
@@ -213,6 +220,8 @@ class TrainConfig:
             raise ConfigError(
                 "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
             )
+        if rollout.asynchronous and rollout.branching.max_trajectories:
+            raise ConfigError("episodes that branch move in lock step: use rollout.asynchronous: false")
         if self.log.profile > self.update.iterations:
             raise ConfigError(
                 f"log.profile must be one of the {self.update.iterations} iterations of the run, got {self.log.profile}"

@@ -31,11 +31,12 @@ class OptimizerConfig:
 
     Attributes:
         lr: peak learning rate.
-        schedule: after the warm-up "constant", or "linear" or "cosine" decay to ``min_lr_fraction`` of the peak.
-        warmup_fraction: fraction of all steps in which the learning rate increases, in [0, 1).
+        schedule: after the warm-up: "constant", or "linear" or "cosine" decay to ``min_lr_fraction`` of the peak.
+        warmup_fraction: fraction of all steps for the linear warm-up, in [0, 1).
         min_lr_fraction: final learning rate as a fraction of the peak, in [0, 1].
-        betas, eps, weight_decay: parameters of AdamW; biases and norms are not decayed.
-        grad_clip: largest norm of the gradient; 0 does not clip.
+        betas, eps: parameters of AdamW.
+        weight_decay: weight decay of AdamW; not applied to biases and norms.
+        grad_clip: maximum gradient norm; 0 does not clip.
     """
 
     lr: float = 1e-6
@@ -60,25 +61,28 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """The loss of the policy.
+    """The policy loss.
 
     Attributes:
-        ratio: importance ratio of each "token"; or one for all tokens of a "turn" (StepPO, GAGPO) or of a "sequence", a
+        ratio: importance ratio of each "token", or one for all tokens of a "turn" (StepPO) or of a "sequence", a
             trajectory in one row (GSPO): exp of the mean log-ratio over its target tokens. Such ratios stay much closer
             to 1, so their bounds are smaller: GSPO and StepPO clip at 3e-4 and 4e-4.
-        clip_low, clip_high: the ratio is clipped to [1 − clip_low, 1 + clip_high].
-        dual_clip: for negative advantages the loss is at most this times |advantage|; 0 for none, else > 1.
+        clip_low: the ratio is clipped from below at 1 − clip_low.
+        clip_high: the ratio is clipped from above at 1 + clip_high.
+        dual_clip: bound of the loss for negative advantages, as a multiple (> 1) of |advantage|; 0 for none.
         kl_weight: weight of the KL estimate to the reference policy; 0 needs no reference.
-        kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative), "abs".
-        kl_in: "loss", or "reward": then it is subtracted from each turn's reward before credit is assigned.
-        reference_dtype: type of the reference policy's weights: "same" as the policy's, or "bfloat16", half of float32's memory; its
-            log-probabilities then differ by rounding. With an adapter the reference is the base, which has a type already.
+        kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative) or "abs".
+        kl_in: "loss", or "reward": subtract it from each turn's reward before credit is assigned.
+        reference_dtype: dtype of the reference policy: "same" as the policy, or "bfloat16", which takes half the memory
+            of float32 and changes log-probabilities by rounding. With an adapter the reference is the base model, which
+            has its own dtype.
         entropy_weight: weight of the entropy bonus.
-        importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
-            probability, cap); 0 for none.
-        aggregation: "auto" follows the credit scheme; one of its four kinds (``token_weights``); or "constant" (Dr. GRPO): the sum of token
-            losses over the number of trajectories × ``normaliser``, so that no token counts less in a longer response.
-        normaliser: tokens per trajectory for "constant", such as the longest response.
+        importance_cap: truncated importance sampling: weight each token's loss by min(trainer / sampler probability,
+            cap); 0 for none.
+        aggregation: how token losses are averaged. "auto" follows the credit scheme; the next four are the kinds that
+            schemes use (``token_weights``); "constant" (Dr. GRPO) divides the sum by the number of trajectories ×
+            ``normaliser``, so that a token does not count less in a longer response.
+        normaliser: tokens per trajectory for "constant", such as the maximum length of a response.
     """
 
     ratio: RatioLevel = "token"
@@ -115,19 +119,19 @@ class LossConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SftConfig:
-    """Supervised fine-tuning (SFT) on rollouts of a scripted expert, or on recorded ones.
+    """Supervised fine-tuning (SFT) on rollouts of a scripted expert or on recorded ones.
 
     Attributes:
         episodes: number of demonstrations; 0 skips SFT.
-        log: trajectory log (.jsonl, .jsonl.gz) with demonstrations, instead of the expert's. Other formats, Parquet among them,
-            become one by ``creditflow data import``. Invalid turns are not imitated.
-        replay: whether the episodes of the log are repeated in the run's environment with the run's prompts. If not, they are
-            imitated as they were written, observations as messages of a user, so that chats of agents in any other environment
-            serve; those with more tokens than ``prompting.max_context`` are rejected.
-        min_score: recorded episodes with a lower score are rejected.
+        log: trajectory log (.jsonl, .jsonl.gz) with demonstrations to use instead of the expert's. Convert other
+            formats, such as Parquet, with ``creditflow data import``. Invalid turns are not imitated.
+        replay: replay the episodes of the log in the run's environment with the run's prompts. If false, they are
+            imitated as written, with observations as user messages, so that chats from any other environment can be
+            used; episodes longer than ``prompting.max_context`` are rejected.
+        min_score: reject recorded episodes with a lower score.
         noise: probability that the expert takes a random action instead of an optimal one.
-        imitate_noise: whether random actions are imitated too.
-        keep: "all" episodes, or those with "success" only.
+        imitate_noise: imitate the random actions too.
+        keep: "all" episodes, or only those with "success".
         steps: optimiser steps.
         batch_tokens: tokens per step.
         observation_weight: loss weight of observation tokens relative to action tokens.
@@ -162,14 +166,14 @@ class CriticConfig:
     """The critic that writes ``value.critic``, for schemes that need it.
 
     Attributes:
-        kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
+        kind: "none"; "shared", a value head on the policy's last hidden state; "separate", a network of its own,
             initialised from the policy at the start of RL.
-        lr: learning rate of the critic's own weights (a shared critic: of its head), constant after the warm-up.
-        warmup_fraction: fraction of all iterations in which it increases, in [0, 1).
-        weight: weight of a shared critic's value loss, relative to the policy loss.
+        lr: learning rate of the critic's own weights (of a shared critic, its head), constant after the warm-up.
+        warmup_fraction: fraction of all iterations for the warm-up, in [0, 1).
+        weight: weight of a shared critic's value loss relative to the policy loss.
         detach: stop the gradient of a shared critic's loss at the value head.
-        clip: value clip range around the rollout-time value; 0 does not clip.
-        grad_clip: largest gradient norm of the critic's own weights; 0 does not clip.
+        clip: clipping range of the value around its value at rollout time; 0 does not clip.
+        grad_clip: maximum gradient norm of the critic's own weights; 0 does not clip.
         epochs: optimiser steps of a separate critic per minibatch; the policy takes one.
     """
 
@@ -201,24 +205,27 @@ class UpdateConfig:
     """The policy update.
 
     Attributes:
-        iterations: rounds of rollout and update; 0 stops after SFT.
-        epochs: passes over each iteration's rows.
-        minibatches: optimiser steps per epoch; trajectories are shuffled and split, rows of one trajectory stay together.
-        minibatch_size, minibatch_unit: instead of their number, the size of minibatches in trajectories, turns or target
-            tokens; 0 for none. An epoch has the nearest whole number of minibatches, of nearly equal sizes, so that a
-            small batch takes fewer steps, not smaller ones. Rows are shuffled one by one, with the unit "trajectory" those
-            of one trajectory stay together.
+        iterations: number of rollouts and updates; 0 stops after SFT.
+        epochs: passes over the rows of an iteration.
+        minibatches: optimiser steps per epoch. Trajectories are shuffled and split; the rows of a trajectory stay
+            together.
+        minibatch_size: size of a minibatch, instead of ``minibatches``; 0 for none. An epoch has the nearest whole
+            number of minibatches, of nearly equal size, so a small batch takes fewer steps, not smaller ones. Rows are
+            shuffled one by one, or by trajectory if that is the unit.
+        minibatch_unit: unit of ``minibatch_size``; a token is a target token.
         row_layout: "trajectory" (one row per trajectory) or "turn" (one row per turn).
-        packing: micro-batches as one sequence of the rows' distinct prefixes ("packed": no padding, and what rows share is
-            computed once), or as rows padded to equal length ("padded": for models whose attention packing lacks).
-        batch_tokens: tokens per micro-batch that are computed.
-        logits_chunk: number of target tokens whose logits are in memory at once.
-        compile: compile what follows the output layer (log-probabilities and entropies, unless the sampler truncates): about a third
-            of its time less for vocabularies of tens of thousands (CPU), after half a minute or so of compiling. With a small
-            vocabulary an H200 was 8 % slower. Needs a C++ compiler on a CPU; results differ by rounding.
-        old_logprobs: "trainer" computes the importance ratio against the trainer's log-probabilities before the update
-            (it is exactly 1 at first), "sampler" against those of the sampler, which leaves ``importance_cap`` nothing to do.
-        loss, optimizer: settings of both.
+        packing: "packed": a micro-batch is one sequence without padding, and computes prefixes that rows share once.
+            "padded": rows are padded to equal length, for models whose attention does not support packing.
+        batch_tokens: tokens per micro-batch.
+        logits_chunk: number of target tokens whose logits are in memory at the same time.
+        compile: compile what follows the output layer (log-probabilities and entropies, unless the sampler truncates).
+            On a CPU this saves about a third of its time with vocabularies of tens of thousands, after about half a
+            minute of compiling, and needs a C++ compiler. With a small vocabulary an H200 was 8 % slower. Results
+            differ by rounding.
+        old_logprobs: log-probabilities in the denominator of the importance ratio: the "trainer"'s before the update
+            (the ratio is then exactly 1 at first), or the "sampler"'s, which makes ``importance_cap`` unnecessary.
+        loss: settings of the loss.
+        optimizer: settings of the optimiser.
     """
 
     iterations: int = 0

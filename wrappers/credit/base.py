@@ -11,7 +11,7 @@ A custom scheme is a dataclass that derives from ``Scheme``, names its presets, 
 ...     def assign(self, group):
 ...         arrays = group.arrays
 ...         step = self.bonus * (arrays.last & arrays.success[arrays.trajectory])
-...         return Credit.of(group, outcome=arrays.returns * 0, step=step.astype(float))
+...         return Credit.of(group, step=step.astype(float))
 >>> check_credit(LastTurn()).holds("permutation")
 True
 """
@@ -46,7 +46,6 @@ __all__ = [
     "Statistics",
     "ValueTargets",
     "is_sum",
-    "require_range",
 ]
 
 Semantics = Literal["paper", "release"]
@@ -170,7 +169,7 @@ class Credit:
         cls,
         group: Group,
         *,
-        outcome: NDArray[np.float64],
+        outcome: NDArray[np.float64] | None = None,
         step: NDArray[np.float64] | Mapping[str, NDArray[np.float64]] | None = None,
         rewards: NDArray[np.float64] | None = None,
         loss_mask: NDArray[np.bool_] | None = None,
@@ -197,7 +196,7 @@ class Credit:
         if terms:
             step = reduce(np.add, terms.values())
         credit = cls(
-            outcome_advantages=np.asarray(outcome, np.float64),
+            outcome_advantages=np.asarray(np.zeros(len(group)) if outcome is None else outcome, np.float64),
             flat_step_rewards=np.zeros(n) if rewards is None else np.asarray(rewards, np.float64),
             flat_step_advantages=np.asarray(np.zeros(n) if step is None else step, np.float64),
             flat_loss_mask=np.ones(n, np.bool_) if loss_mask is None else loss_mask,
@@ -283,12 +282,11 @@ class Scheme(ABC):
     Attributes:
         name: name in the registry.
         source: paper with sections and equations, and the released code that "release" follows.
-        second_hand: whether the formula is from an abstract, notes or other projects, and no released code of the paper was read, so
-            that it cannot be checked against its source.
         verification: what the formula was checked against, in a few words.
         limitations: when the scheme fails, in a few sentences. Its reference card adds what follows from its
             properties.
         presets: parameter values of each semantics. Other fields keep their defaults.
+        ranges: intervals of numeric parameters, such as "[0, 1)" or "(0, inf)". Those of base classes count too.
         requires: annotations of turns that the default parameters read. ``needs`` lists those of this instance.
         requires_tokens: annotations of tokens that the scheme reads.
         task_fields: fields of the task payload that it reads.
@@ -300,10 +298,10 @@ class Scheme(ABC):
 
     name: ClassVar[str]
     source: ClassVar[str] = ""
-    second_hand: ClassVar[bool] = False
     verification: ClassVar[str] = ""
     limitations: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
+    ranges: ClassVar[Mapping[str, str]] = {}
     requires: ClassVar[tuple[str, ...]] = ()
     requires_tokens: ClassVar[tuple[str, ...]] = ()
     task_fields: ClassVar[tuple[str, ...]] = ()
@@ -320,10 +318,10 @@ class Scheme(ABC):
                 setattr(cls, name, _checked(function))
 
     def __post_init__(self) -> None:
-        """Check every parameter against its annotation."""
-        hints = get_type_hints(type(self))
+        """Check every parameter against its annotation and its range."""
+        hints, ranges = get_type_hints(type(self)), self.all_ranges()
         for f in fields(self):
-            check_parameter(self.name, f.name, getattr(self, f.name), hints[f.name])
+            check_parameter(self.name, f.name, getattr(self, f.name), hints[f.name], ranges.get(f.name, ""))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -365,7 +363,7 @@ class Scheme(ABC):
         """
         missing = [name for name in self.task_fields if name not in group.task]
         if missing:
-            return f"its task lacks {', '.join(map(repr, missing))}"
+            return f"the task lacks {', '.join(map(repr, missing))}"
         first = next(iter(group.turns), None)
         absent = [name for name in self.needs if first is not None and name not in first.values]
         return f"its turns have no annotation {', '.join(map(repr, absent))}" if absent else ""
@@ -377,6 +375,12 @@ class Scheme(ABC):
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups. Overridden only if the groups of a batch depend on each other."""
         return [self.assign(group) for group in groups]
+
+    @classmethod
+    def all_ranges(cls) -> dict[str, str]:
+        """The ranges of the class and of its bases, by parameter."""
+        of_classes = [vars(kind).get("ranges", {}) for kind in reversed(cls.__mro__)]
+        return {name: interval for ranges in of_classes for name, interval in ranges.items()}
 
     @classmethod
     def preset(cls, semantics: str) -> dict[str, Any]:
@@ -441,8 +445,8 @@ def is_sum(name: str) -> bool:
     return "+" in name or "*" in name
 
 
-def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
-    """Raise ConfigError unless ``value`` fits the annotation ``hint`` (float, int, bool, str or a Literal)."""
+def check_parameter(scheme: str, name: str, value: Any, hint: Any, interval: str = "") -> None:
+    """Raise ConfigError unless ``value`` fits the annotation ``hint`` (float, int, bool, str or a Literal) and its interval."""
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:
@@ -452,13 +456,17 @@ def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
             raise ConfigError(f"{scheme}.{name} must be a finite number, got {short_repr(value)}")
     elif hint in (int, bool, str) and type(value) is not hint:
         raise ConfigError(f"{scheme}.{name} must be {hint.__name__}, got {short_repr(value)}")
+    if interval and not _contains(interval, value):
+        raise ConfigError(f"{scheme}.{name} must lie in {interval}, got {short_repr(value)}")
 
 
-def require_range(
-    scheme: Scheme, name: str, low: float, high: float, *, above: bool = False, below: bool = False
-) -> None:
-    """Raise ConfigError unless parameter ``name`` lies in [low, high]. ``above`` and ``below`` exclude that bound."""
-    value = getattr(scheme, name)
-    if not (low < value if above else low <= value) or not (value < high if below else value <= high):
-        interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below or math.isinf(high) else ']'}"
-        raise ConfigError(f"{scheme.name}.{name} must lie in {interval}, got {short_repr(value)}")
+def _contains(interval: str, value: float) -> bool:
+    """Whether a number lies in an interval.
+
+    >>> [_contains("[0, 1)", x) for x in (0, 0.5, 1.0)]
+    [True, True, False]
+    """
+    low, high = map(float, interval[1:-1].split(","))
+    above = low < value if interval[0] == "(" else low <= value
+    below = value < high if interval[-1] == ")" else value <= high
+    return above and below

@@ -18,7 +18,7 @@ array([[ 0.71,  0.71],
 
 There are three steps, which adapters also call one by one. Columns or records become groups (``TurnColumns.grouped``,
 ``make_group``), a scheme scores them (``assign_groups``), and its numbers go to completions and tokens
-(``per_completion``, ``over_tokens``, ``over_spans``). ``train/adapters/contract.py`` contains the cases that every
+(``per_completion``, ``over_mask``, ``over_spans``). ``train/adapters/contract.py`` contains the cases that every
 adapter must pass.
 """
 
@@ -37,7 +37,7 @@ from creditflow.envs.foreign.keys import content_key
 from creditflow.envs.reading.failures import naming
 from creditflow.envs.sums import settled_sum
 from creditflow.wrappers.credit.base import Credit, Scheme
-from creditflow.wrappers.credit.registry import make
+from creditflow.wrappers.credit.registry import assigned, make
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import decode_line
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn, is_number
@@ -57,7 +57,6 @@ __all__ = [
     "numbers",
     "over_mask",
     "over_spans",
-    "over_tokens",
     "per_completion",
     "per_run",
     "read_record",
@@ -222,11 +221,11 @@ class TurnColumns:
         valid: whether the action was valid, by default all.
         score: graded outcome in [0, 1], read at the episode's last turn. The default is 1 for a success and otherwise 0
             (without ``ended``: the sum of rewards, if it lies in [0, 1]).
-        active: False for rows that are no turn, such as padding and rows of finished episodes. By default all rows are
+        active: False for rows that are not turns, such as padding and rows of finished episodes. By default all rows are
             turns.
-        values: annotations by name ("value.igpo", …), for schemes that read them, with NaN where there is none.
+        values: annotations by name ("value.pica", …), for schemes that read them, with NaN where there is none.
         tasks: payload of the task by group, for schemes that read it.
-        called: a trainer's names of these columns, for messages.
+        called: the trainer's names for these columns, for messages.
     """
 
     group: Any
@@ -403,7 +402,7 @@ class Advantages:
 
     Attributes:
         per_turn: float64 (N,), what multiplies the importance ratio of each of the turn's tokens, and 0 for rows that
-            are no turn, for turns that the scheme leaves out of the loss, and for groups that are not whole.
+            are no turn, for turns that the scheme leaves out of the loss, and for incomplete groups.
         in_loss: bool (N,), False for exactly those.
         per_token: float64 (B, T), ``per_turn`` on the sampled tokens, or None without a mask.
         token_in_loss: bool (B, T), the mask less the tokens of turns outside the loss, or None without a mask.
@@ -436,7 +435,7 @@ def advantages(
         mask: (B, T), nonzero on sampled tokens. Without ``spans`` row i holds turn i (B = N).
         spans: int (N, 3): the row of ``mask`` in which each turn stands, its first token and the one after its last.
             Tokens of the environment may lie within. They are not sampled.
-        group_size: episodes that a whole group has, or 0 to require at least two.
+        group_size: number of episodes in a complete group, or 0 to require at least two.
         incomplete: smaller groups are an error ("refuse"), get no credit ("zero"), or are scored as they are ("keep").
 
     Raises:
@@ -548,7 +547,7 @@ def assign_groups(groups: Sequence[Group], scheme: Scheme) -> list[Credit]:
     annotated = {name for group in groups for turn in group.turns[:1] for name in turn.values}
     if scheme.requires_tokens or not annotated.issuperset(scheme.needs):
         require_plain(scheme)
-    credits_ = scheme.assign_batch(list(groups)) if groups else []
+    credits_ = assigned(scheme, groups) if groups else []
     for credit in credits_:
         if credit.value_targets is not None or credit.token_advantages is not None:
             raise ConfigError(f"scheme {scheme.name!r} credits tokens or trains a critic; only numbers per turn travel")
@@ -558,13 +557,15 @@ def assign_groups(groups: Sequence[Group], scheme: Scheme) -> list[Credit]:
 def assign_turns(groups: Sequence[Group], scheme: Scheme) -> list[tuple[NDArray[np.float64], ...]]:
     """For every group G arrays float64 (T_i,): advantages per turn, 0 for turns that the scheme leaves out of the loss.
 
+    A group of one (``make_group(alone="keep")``) has nothing to compare with and gets zeros.
+
     Raises:
         ConfigError: see ``assign_groups``.
     """
     assigned = []
-    for credit in assign_groups(groups, scheme):
+    for group, credit in zip(groups, assign_groups(groups, scheme), strict=True):
         turns = zip(credit.advantages, credit.loss_mask, strict=True)
-        assigned.append(tuple(np.where(in_loss, per_turn, 0.0) for per_turn, in_loss in turns))
+        assigned.append(tuple(np.where(in_loss & (len(group) > 1), per_turn, 0.0) for per_turn, in_loss in turns))
     return assigned
 
 
@@ -637,21 +638,6 @@ def per_run(played: Trajectory, per_turn: NDArray[np.float64], runs: int) -> lis
             "out, or keep the tokens of each completion apart"
         )
     return per_completion(played, per_turn, runs)
-
-
-def over_tokens(played: Trajectory, per_turn: NDArray[np.float64], counts: Sequence[int]) -> list[list[float]]:
-    """For each sampled completion a list: its number (``per_completion``) on each of its tokens.
-
-    Args:
-        played: the episode.
-        per_turn: float64 (T,), of its turns.
-        counts: number of sampled tokens of each completion.
-
-    Raises:
-        TrajectoryError: another number of completions than turns.
-    """
-    spread = per_completion(played, per_turn, len(counts))
-    return [[number] * count for number, count in zip(spread, counts, strict=True)]
 
 
 def sampled_runs(mask: Sequence[int]) -> list[tuple[int, int]]:

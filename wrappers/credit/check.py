@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from creditflow.envs.errors import unknown_name_error
-from creditflow.wrappers.credit.base import Credit, Scheme, SchemeContractError
+from creditflow.wrappers.credit.base import Scheme, SchemeContractError
 from creditflow.wrappers.credit.properties import PROPERTIES, sample_group
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -63,33 +63,18 @@ def _check_contract(scheme: Scheme, rng: np.random.Generator) -> None:
     _check_one(scheme, Group((*group.trajectories, empty), group.task))
     _check_one(scheme, Group((first,), group.task))
     groups = [group, Group((empty,), group.task), Group((first,), group.task)]
-    batch = scheme.assign_batch(groups)
-    if [len(credit.flat_advantages) for credit in batch] != [len(g.turns) for g in groups]:
-        raise SchemeContractError(f"{scheme.name}: assign_batch must return one Credit per group, in order")
+    scheme.assign_batch(groups)
 
 
 def _check_one(scheme: Scheme, group: Group) -> None:
+    """Check that equal groups get equal credit. Types, shapes and numbers are checked wherever a scheme assigns credit."""
     first, second = scheme.assign(group), scheme.assign(group)
-    arrays = group.arrays
-    n = len(group.turns)
-
-    def require(condition: bool, rule: str) -> None:
-        if not condition:
-            raise SchemeContractError(f"{scheme.name}: {rule}")
-
-    require(isinstance(first, Credit), f"assign must return Credit, got {type(first).__name__}")
-    per_turn = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
-    for name, size in (("outcome_advantages", arrays.size), *((name, n) for name in per_turn)):
-        value = getattr(first, name)
-        require(value.shape == (size,), f"{name} must have shape ({size},), got {value.shape}")
-        require(bool(np.isfinite(value).all()), f"{name} must be finite")
-        require(np.array_equal(value, getattr(second, name)), f"assign must be pure: {name} differed on a second call")
-    batch = scheme.assign_batch([group])
-    require(len(batch) == 1, "assign_batch must return one Credit per group")
-    require(first.flat_loss_mask.dtype == np.bool_, f"loss_mask must be bool, got {first.flat_loss_mask.dtype}")
-    require(
-        np.array_equal(batch[0].flat_advantages, first.flat_advantages), "assign_batch of one group must equal assign"
-    )
+    for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages", "flat_loss_mask"):
+        if not np.array_equal(getattr(first, name), getattr(second, name)):
+            raise SchemeContractError(f"{scheme.name}: assign must be pure: {name} differed on a second call")
+    [in_batch] = scheme.assign_batch([group])
+    if not np.array_equal(in_batch.flat_advantages, first.flat_advantages):
+        raise SchemeContractError(f"{scheme.name}: assign_batch of one group must equal assign")
 
 
 def check_credit(scheme: Scheme, *, draws: int = 60, seed: int = 0) -> CheckReport:

@@ -143,7 +143,7 @@ class BatchReport:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Names of the findings that cannot be meant."""
+        """Names of the findings that must be mistakes."""
         return tuple(finding.name for finding in self.findings if finding.severity == "error")
 
     def to_json(self) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class Sum(Scheme):
         terms: pairs of a finite weight and a scheme that gives numbers to turns.
 
     Raises:
-        ConfigError: no terms, a weight that is no finite number, or a scheme that credits tokens.
+        ConfigError: no terms, a weight that is not finite, or a scheme that credits tokens.
     """
 
     terms: Sequence[tuple[float, Scheme]] = ()
@@ -243,7 +243,6 @@ class Sum(Scheme):
         with np.errstate(over="ignore", invalid="ignore"):  # ``of`` rejects numbers that are not finite
             return Credit.of(
                 group,
-                outcome=np.zeros(len(group)),
                 step=steps,
                 rewards=reduce(np.add, rewards),
                 loss_mask=reduce(np.logical_or, [credit.flat_loss_mask for credit in credits_]),

@@ -3,8 +3,7 @@
 The terms are those that the scheme passes to ``Credit.of``, and the comparisons are what ``normalize`` computed while
 the scheme ran. No formula is computed a second time, so an explanation cannot differ from the credit.
 
-A training run may also change rewards before credit (KL, overlong completions) or advantages after it (shared prefixes). These changes
-are not explained here.
+A training run may also change rewards before credit (KL, overlong completions). These changes are not explained here.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from creditflow.envs.errors import ConfigError, printable, unknown_name_error
 from creditflow.wrappers.credit.base import RECORDER, STEP, Credit, Recording, Scheme, SchemeContractError, Statistics
 from creditflow.wrappers.credit.combined import Sum, schemes_of
-from creditflow.wrappers.credit.registry import make
+from creditflow.wrappers.credit.registry import assigned, make
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
@@ -127,7 +126,7 @@ class Explanation:
         turns = [f"{turn.turn} ({turn.action}, {turn.advantage:+.4g})" for turn in self.same_state]
         lines += ["", f"turns in this state: {len(turns)}", f"  {_listed(turns)}"]
         if self.numbers:
-            lines += ["", "of this turn", *(f"  {name} {value:.6g}" for name, value in self.numbers.items())]
+            lines += ["", "numbers of this turn", *(f"  {name} {value:.6g}" for name, value in self.numbers.items())]
         return printable("\n".join(lines))
 
 
@@ -178,7 +177,7 @@ def scored(groups: Sequence[Group], scheme: Scheme | str, batch: Sequence[Group]
     recorder = Recording()
     token = RECORDER.set(recorder)
     try:
-        credits_ = scheme.assign_batch(together)
+        credits_ = assigned(scheme, together)
     finally:
         RECORDER.reset(token)
     credit_of = {id(group): credit for group, credit in zip(together, credits_, strict=True)}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.outcome import Outcome, outcome_scores
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["filter_groups"]
@@ -17,7 +16,7 @@ __all__ = ["filter_groups"]
 def filter_groups(
     groups: Sequence[Group],
     *,
-    outcome: Literal["return", "success", "score"] = "return",
+    outcome: Outcome = "return",
     tolerance: float = 0.0,
     top_p: float = 1.0,
     keep_all: bool = False,
@@ -42,7 +41,7 @@ def filter_groups(
         The groups kept, in order. The caller should count the others: sampling them took environment turns as well.
 
     Raises:
-        ConfigError: the tolerance is negative or no number, ``top_p`` is not in (0, 1], or the outcome is unknown.
+        ConfigError: the tolerance is negative or NaN, ``top_p`` is not in (0, 1], or the outcome is unknown.
     """
     if not tolerance >= 0:  # NaN included
         raise ConfigError(f"tolerance must be ≥ 0, got {short_repr(tolerance)}")

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name_error
-from creditflow.wrappers.credit.base import Scheme, require_range
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import ANSWERED
 
 __all__ = [
     "RELEASE_OUTCOME",
+    "Outcome",
     "OutcomeScheme",
     "PenaltyScheme",
     "ReleasedOutcomeScheme",
@@ -46,12 +47,9 @@ class PenaltyScheme(Scheme):
             a released form is computed, whose code does not look at it) whose action is not admissible.
     """
 
-    invalid_penalty: float = 0.0
+    ranges = {"invalid_penalty": "[0, inf)"}
 
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "invalid_penalty", 0.0, np.inf)
+    invalid_penalty: float = 0.0
 
     @property
     def released_form(self) -> bool:
@@ -130,13 +128,10 @@ class ReleasedOutcomeScheme(OutcomeScheme):
         std_eps: added to every standard deviation.
     """
 
+    ranges = {"std_eps": "[0, inf)"}
+
     stats_over: Samples = "trajectories"
     std_eps: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "std_eps", 0.0, np.inf)
 
     @property
     def released_form(self) -> bool:
@@ -144,21 +139,17 @@ class ReleasedOutcomeScheme(OutcomeScheme):
         return self.stats_over != "trajectories"
 
     def outcome_part(
-        self,
-        group: Group,
-        *,
-        scores: Floats | None = None,
-        scale: Scale = "std",
-        std_kind: StdKind = "sample",
-        std_eps: float = 0.0,
+        self, group: Group, *, scores: Floats | None = None, scale: Scale = "std", **paper: Any
     ) -> tuple[Floats, Floats]:
-        """The outcome part of the papers, or that of the released code."""
+        """The outcome part of the papers, which alone has more options, or that of the released code; ``std_eps`` is the scheme's."""
         if not self.released_form:
-            return super().outcome_part(group, scores=scores, scale=scale, std_kind=std_kind, std_eps=std_eps)
+            return super().outcome_part(group, scores=scores, scale=scale, std_eps=self.std_eps, **paper)
+        if paper:
+            raise TypeError(f"the released outcome part has no {', '.join(paper)}")
         scores, sizes = self._outcomes(group, scores)
         first = self.stats_over == "first_turns"
         return released_outcome(
-            group, scores, sizes, self.penalties(group), first_turns=first, scale=scale, std_eps=std_eps
+            group, scores, sizes, self.penalties(group), first_turns=first, scale=scale, std_eps=self.std_eps
         )
 
 

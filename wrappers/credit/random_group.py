@@ -96,7 +96,7 @@ def _values(tables: Mapping[str, Mapping[str, float]], turn: Turn) -> dict[str, 
 
 
 def _sign(name: str) -> float:
-    return 1.0 if name.startswith(("value.", "rubric.", "distance.", "milestone")) else -1.0
+    return 1.0 if name.startswith(("value.", "rubric.", "milestone")) else -1.0
 
 
 def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:

@@ -1,4 +1,4 @@
-"""The registry of schemes: ``make``, ``names`` and ``describe``, with ``register`` and ``load`` for plug-ins.
+"""The registry of schemes: ``make``, ``names`` and ``describe``, with ``register`` and ``load`` for plug-ins; and the credit of a batch.
 
 A scheme of the package registers itself by the decorator in its module. A scheme that is looked up is imported by the module
 with its name; all modules below this package's folders are imported, in alphabetical order, when names are listed, or when no
@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.plugins.code import Code
-from creditflow.envs.plugins.registry import Registry
-from creditflow.wrappers.credit.base import Scheme, Semantics, is_sum
+from creditflow.envs.plugins import Code, Registry
+from creditflow.wrappers.credit.base import Credit, Scheme, Semantics, is_sum
+from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.credit.combined import SHARED_OPTIONS, Sum, parsed_sum, weighted
+from creditflow.wrappers.records.group import Group
 
-__all__ = ["SCHEMES", "describe", "known", "load", "lookup", "make", "names", "option_names", "register"]
+__all__ = ["SCHEMES", "assigned", "describe", "known", "load", "lookup", "make", "names", "option_names", "register"]
 
 PACKAGE: Final = "creditflow.wrappers.credit"
 S = TypeVar("S", bound=type[Scheme])
@@ -47,7 +48,7 @@ def load(spec: str, *, digest: str = "") -> str:
         digest: the expected digest of the code, or "" for any.
 
     Raises:
-        ConfigError: it cannot be imported, is no scheme, has a name that is taken, or another digest.
+        ConfigError: it cannot be imported, is not a scheme, has a name that is taken, or has another digest.
     """
     return SCHEMES.load(spec, digest=digest)
 
@@ -98,6 +99,9 @@ def _check_class(scheme: type[Scheme]) -> None:
             raise ConfigError(f"{kind}.{name} needs a default (a plain value): presets list only differences")
     if "paper" not in scheme.presets:
         raise ConfigError(f"{kind}.presets must contain 'paper', the default semantics, got {sorted(scheme.presets)}")
+    for name in scheme.all_ranges():
+        if name not in parameters:
+            raise unknown_name_error(f"parameter in {kind}.ranges", name, parameters)
     for preset in scheme.presets.values():
         for name in preset:
             if name not in parameters:
@@ -178,6 +182,23 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
     return weighted(plain, **shared) if shared else plain
 
 
+def assigned(scheme: Scheme, groups: Sequence[Group], combine: Literal["mean", "sum"] = "mean") -> list[Credit]:
+    """The credit of a batch, with one number for each turn that several trajectories share.
+
+    Groups without branches get what ``assign_batch`` gives them.
+
+    Args:
+        scheme: a scheme.
+        groups: the groups of a batch.
+        combine: see ``share_prefixes``.
+    """
+    credits_ = scheme.assign_batch(list(groups))
+    return [
+        share_prefixes(group, credit, combine) if group.first_turns.any() else credit
+        for group, credit in zip(groups, credits_, strict=True)
+    ]
+
+
 def _make_sum(text: str, semantics: Semantics, parameters: dict[str, Any]) -> Scheme:
     """Make the scheme of a sum. Centring and division are of the sum, and other parameters of the terms that have them."""
     if str(encoder := parameters.get("merge", "")).startswith("hf:"):
@@ -203,7 +224,7 @@ def describe(name: str) -> str:
             [f"{make(name).name}: the weighted sum of", *(describe(term) for _, term in parsed_sum(name))]
         )
     scheme = lookup(name)
-    hints = get_type_hints(scheme)
+    hints, ranges = get_type_hints(scheme), scheme.all_ranges()
     presets = {semantics: scheme.preset(semantics) for semantics in scheme.presets}
     rows = [["parameter", *presets, "values"]]
     for f in fields(scheme):
@@ -212,6 +233,7 @@ def describe(name: str) -> str:
             kind = " | ".join(map(str, get_args(hint)))
         else:
             kind = hint.__name__ if isinstance(hint, type) else str(hint)
+            kind += f" in {ranges[f.name]}" if f.name in ranges else ""
         rows.append([f.name, *(str(preset[f.name]) for preset in presets.values()), kind])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [map(str.ljust, row, widths) for row in rows]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.normalize import SingletonScore, normalize
 from creditflow.wrappers.records.group import Group, backward_sums
 
-__all__ = ["against_others", "centred", "full_rewards", "returns_to_go", "turn_numbers"]
+__all__ = ["against_others", "centred", "full_rewards", "returns_to_go"]
 
 Floats = NDArray[np.float64]
 
@@ -24,12 +24,6 @@ def full_rewards(group: Group) -> Floats:
 def returns_to_go(group: Group, rewards: Floats, discount: float) -> Floats:
     """float64 (M,): G_it = Σ_{k ≥ t} γ^(k − t) r_ik of rewards (M,)."""
     return backward_sums(rewards, group.episode_index.offsets, discount)
-
-
-def turn_numbers(group: Group) -> NDArray[np.int64]:
-    """int64 (M,): the number t of each turn in its full episode, from 0."""
-    episodes = group.episode_index
-    return np.arange(len(episodes.stored)) - episodes.offsets[episodes.episode]
 
 
 def centred(group: Group, returns: Floats, labels: NDArray[np.int64], *, singleton: SingletonScore = "zero") -> Floats:
@@ -46,7 +40,7 @@ def against_others(group: Group, returns: Floats) -> Floats:
     Given that rollout i takes turn t, the other rollouts do not depend on what it does there, so the baseline is unbiased, also
     where the policy decides when to stop. Where no other rollout has the turn, nothing is subtracted, which is unbiased too.
     """
-    number = turn_numbers(group)
+    number = group.episode_index.number
     count = np.bincount(number, minlength=1)[number]
     # n / (n − 1) (x − mean) = x − mean of the others
     return centred(group, returns, number, singleton="raw") * np.where(count > 1, count / np.maximum(count - 1, 1), 1.0)

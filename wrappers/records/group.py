@@ -500,6 +500,16 @@ class EpisodeIndex:
         return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
 
     @cached_property
+    def number(self) -> NDArray[np.int64]:
+        """int64 (M,): the number of each turn in its episode, from 0."""
+        return np.arange(len(self.stored)) - self.offsets[self.episode]
+
+    @cached_property
+    def following(self) -> NDArray[np.int64]:
+        """int64 (M,): how many turns of its episode follow each turn."""
+        return self.offsets[1:][self.episode] - 1 - np.arange(len(self.stored))
+
+    @cached_property
     def last(self) -> NDArray[np.bool_]:
         """bool (M,): whether the turn is the last of its episode."""
         last = np.zeros(len(self.stored), np.bool_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import attrgetter
 
 import numpy as np
@@ -64,6 +65,11 @@ class Tokens:
                 raise TrajectoryError(
                     f"tokens: values {name!r} of {n} tokens must be {n + 1} numbers, got {len(values)}"
                 )
+
+    def written(self) -> list[NDArray[np.int64]]:
+        """For every turn the positions in ``ids`` of the tokens that the model sampled in it, ascending."""
+        spans = pairwise(self.turn_offsets.tolist())
+        return [start + np.flatnonzero(self.mask[start:stop]) for start, stop in spans]
 
     @property
     def picture_names(self) -> tuple[tuple[str, ...], ...]:

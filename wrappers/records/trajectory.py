@@ -10,14 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from creditflow.envs.errors import TrajectoryError, short_repr
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, StopReason
 from creditflow.wrappers.records.tokens import Tokens
 
-__all__ = ["NO_PROVENANCE", "NO_VALUES", "Trajectory", "Turn", "fsum_rewards", "is_number"]
+__all__ = ["NO_PROVENANCE", "NO_VALUES", "PARENT", "Trajectory", "Turn", "fsum_rewards", "is_number"]
 
+PARENT: Final = "parent.turn"
 NO_VALUES: Mapping[str, float] = MappingProxyType({})
 NO_PROVENANCE: Mapping[str, str] = MappingProxyType({})
 
@@ -50,6 +51,8 @@ class Turn:
         entities, queries, doc_ids, images: entities, queries and passages of a search turn; images as names, never
             pixels.
         values: annotations ("value.pica", "distance.oracle", …); the name of a value after the action ends in ".next".
+            In an episode of several contexts (compaction, sub-agents) ``PARENT`` is the number of the turn whose prompt and
+            response this turn's prompt continues, or −1 if its prompt is a context of its own.
     """
 
     state_key: str

@@ -14,77 +14,54 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, Submit
 from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
-from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.engine import VllmBase
 from creditflow.agents.backends.vllm.parts import (
     CPU_BLOCK,
     completion_of,
     completion_parameters,
     completions_of,
-    engine_options,
     picture_options,
-    picture_token,
     probe_parameters,
     probe_result,
     starting,
 )
 from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_prompt
-from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = ["VllmAsyncEngine", "result_of", "stop_loop"]
 
 
-class VllmAsyncEngine:
+class VllmAsyncEngine(VllmBase):
     """One ``AsyncLLM``.
 
     Completions depend on when requests arrive: the engine has one random stream, seeded when it starts.
-
-    Args:
-        folder, dtype, config, seed, empty: see ``VllmEngine``.
-
-    Attributes:
-        release, context, block_size, exact, reads_tensors: see ``VllmEngine``.
-
-    Raises:
-        MissingExtraError, ConfigError, GenerationError: as ``VllmEngine``.
     """
 
     reads_tensors = False  # its worker is in another process
 
-    def __init__(
-        self, folder: str, *, dtype: str, config: VllmConfig | None = None, seed: int = 0, empty: bool = False
-    ) -> None:
-        self.release = vllm_release()
-        config = config or VllmConfig()
-        self.exact = dtype == "float32"
-        options = engine_options(folder, dtype, config, seed, empty=empty, on_cpu=self.release.cpu)
+    def _start(self, options: dict[str, Any]) -> Any:
+        self._ids = count()
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="creditflow-vllm", daemon=True)
         thread.start()
         try:
             # a fork would copy this process's threads and locks
             with starting(self.release, VLLM_WORKER_MULTIPROCESSING_METHOD="spawn"):
-                self._llm = self._wait(_open(options))
+                llm = self._wait(_open(options))
         except BaseException:
             stop_loop(self._loop, thread)
             raise
-        self.close = weakref.finalize(
-            self, _shut_down, self._llm, self._loop, thread
-        )  # also when the interpreter exits
-        self.context = int(self._llm.model_config.max_model_len)
+        self.close = weakref.finalize(self, _shut_down, llm, self._loop, thread)  # also when the interpreter exits
         # the engine's own choice is not told to this process; the probe is then a little shorter or longer
-        self.block_size = int(self._llm.vllm_config.cache_config.block_size or CPU_BLOCK)
-        self._sleeps = bool(options["enable_sleep_mode"])
-        self._picture = picture_token(folder)
-        self._broken: BaseException | None = None
-        self._ids = count()
+        self.block_size = int(llm.vllm_config.cache_config.block_size or CPU_BLOCK)
+        return llm
 
     @contextmanager
     def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit]:
@@ -136,37 +113,20 @@ class VllmAsyncEngine:
         """Continue a fixed prompt on the same path as completions, cached blocks included."""
         return probe_result(self._wait(self._generate(ids, (), **probe_parameters(tokens))))
 
-    def load(self, folder: str) -> int:
-        """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ."""
-        return min(int(read) for read in self._wait(self._call("collective_rpc", "creditflow_load", args=(folder,))))
-
     def receive(self, tensors: Mapping[str, Any]) -> int:
         """Not possible: see ``reads_tensors``."""
         del tensors
         raise GenerationError("the engine is in another process: its weights are read from a folder")
 
-    def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
-        if self._picture is not None:
-            self._wait(self._call("reset_encoder_cache"))
-        return bool(self._wait(self._call("reset_prefix_cache")))
-
-    def sleep(self) -> None:
-        """Drop weights and cache (weights are pushed again); does nothing if the engine cannot sleep."""
-        if self._sleeps:
-            self._wait(self._call("sleep", level=2))
-
-    def wake(self, part: Literal["weights", "kv_cache"]) -> None:
-        """Allocate the memory of a part again."""
-        if self._sleeps:
-            self._wait(self._call("wake_up", tags=[part]))
-
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         return result_of(work, self._loop)
 
-    async def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        with self._failing(name):
-            return await getattr(self._llm, name)(*arguments, **options)
+    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
+        async def called() -> Any:
+            with self._failing(name):
+                return await getattr(self._llm, name)(*arguments, **options)
+
+        return self._wait(called())
 
     async def _generate(self, ids: NDArray[np.int32], pictures: Sequence[EncodedPicture], **parameters: Any) -> Any:
         """vLLM's output for one prompt, once it is finished."""
@@ -179,17 +139,6 @@ class VllmAsyncEngine:
             [output] = [result async for result in self._llm.generate(prompt, final, str(next(self._ids)))]
         check_prompt(output, ids, pictures)
         return output
-
-    @contextmanager
-    def _failing(self, name: str) -> Iterator[None]:
-        """Name the reason of a failure; after one the engine counts as dead, and no later call waits for it."""
-        if self._broken is not None:
-            raise GenerationError(f"vLLM's engine failed in an earlier call: {self._broken}") from self._broken
-        try:
-            yield
-        except Exception as error:
-            self._broken = error
-            raise GenerationError(f"vLLM's engine failed in {name}: {type(error).__name__}: {error}") from error
 
 
 async def _open(options: dict[str, Any]) -> Any:

@@ -11,21 +11,21 @@ __all__ = ["VllmConfig"]
 
 @dataclass(frozen=True, kw_only=True)
 class VllmConfig:
-    """Settings of the sampling engine.
+    """Settings of vLLM.
 
     Attributes:
-        memory: fraction of a GPU's memory that it may use, weights included.
-        kv_gib: size of the key-value cache, GiB; 0 takes what ``memory`` leaves free (on a CPU: 1).
-        block_size: tokens in a cache block; only full blocks of a prompt are kept for the next turn. 0 takes 32 on a CPU
-            (its own 128 would keep nothing of short prompts), the engine's choice on a GPU.
+        memory: fraction of a GPU's memory that vLLM may use, including the weights.
+        kv_gib: size of the key-value cache in GiB; 0 uses what ``memory`` leaves free (on a CPU: 1).
+        block_size: tokens per cache block; only full blocks of a prompt are kept for the next turn. 0 uses 32 on a CPU
+            (vLLM's own 128 would keep nothing of short prompts) and vLLM's choice on a GPU.
         max_sequences: maximum number of concurrent sequences.
-        max_context: maximum sequence length; 0 takes the model's own limit.
-        eager: do not compile or capture graphs: the engine starts at once, but every token takes several times as long on a
-            GPU. On a CPU it is always eager.
+        max_context: maximum sequence length; 0 for the model's own limit.
+        eager: do not compile or capture graphs: vLLM starts at once, but every token takes several times as long on a
+            GPU. Always true on a CPU.
         sleep: free the GPU's memory while the policy is updated.
-        tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a weight push:
-            the largest if the sampler computes in float32 (0 takes 1e-3), else the mean (0 takes 0.1, or three times what
-            that format does to the trained model's own numbers).
+        tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after new
+            weights were loaded: the maximum if the sampler computes in float32 (0: 1e-3), otherwise the mean (0: 0.1,
+            or three times what that dtype does to the trained model's own numbers).
     """
 
     memory: float = 0.4

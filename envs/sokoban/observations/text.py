@@ -8,9 +8,9 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, check_name, short_repr
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, EDGE, FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET
 
 __all__ = ["COORDINATES_LEGEND", "SYMBOL_SETS", "TEXT_FORMATS", "TextView", "coordinates"]
@@ -59,9 +59,7 @@ class TextView:
     """Renders boards as text.
 
     Args:
-        symbols: the name of a set in ``SYMBOL_SETS``, or seven different characters for wall, floor, target, box,
-            box on target, player and player on target; or a mapping of some of these (``box_on_target``) to characters,
-            the others as in "unicode".
+        symbols: the name of a set in ``SYMBOL_SETS``.
         separator: "", or one character between two cells of a row that is not a symbol.
         text_format: "grid" (the symbols), "coordinates" (lists of cells) or "grid_coordinates" (both).
 
@@ -69,28 +67,19 @@ class TextView:
         draw: function from a board to its text, without a final line break.
 
     Raises:
-        ConfigError: symbols that repeat, too few or too many symbols, an unknown one in a mapping, an invalid separator or
-            format.
+        ConfigError: an unknown set, an invalid separator or format.
     """
 
-    def __init__(
-        self, symbols: str | Mapping[str, str] = "unicode", separator: str = " ", text_format: str = "grid"
-    ) -> None:
-        chars = _mapped(symbols) if isinstance(symbols, Mapping) else symbols
-        chars = SYMBOL_SETS.get(chars, chars) if isinstance(chars, str) else ""
-        if len(chars) != 7 or len(set(chars)) != 7 or not chars.isprintable() or "\ufffe" in chars:
-            raise ConfigError(
-                f"symbols must be one of {', '.join(SYMBOL_SETS)} or seven different printable characters for "
-                f"{', '.join(_MEANINGS)}; got {short_repr(symbols)}"
-            )
+    def __init__(self, symbols: str = "unicode", separator: str = " ", text_format: str = "grid") -> None:
+        check_name("set of symbols", symbols, SYMBOL_SETS)
+        chars = SYMBOL_SETS[symbols]
         if not isinstance(separator, str) or len(separator) > 1 or separator in ("\n", "\r", "\ufffe"):
             raise ConfigError(
                 f"separator must be '' or one character other than a line break, got {short_repr(separator)}"
             )
         if separator and separator in chars:
             raise ConfigError(f"the separator {separator!r} is also a symbol; choose another")
-        if text_format not in TEXT_FORMATS:
-            raise unknown_name_error("text_format", str(text_format), TEXT_FORMATS)
+        check_name("text_format", text_format, TEXT_FORMATS)
         self.text_format = text_format
         self.symbols = chars
         self.separator = separator
@@ -121,13 +110,3 @@ class TextView:
         spaced = bytearray((_SEPARATOR,)) * (2 * len(board) - 1)
         spaced[::2] = board
         return codecs.charmap_decode(spaced, "strict", self._table)[0].replace(self._edge, "\n")
-
-
-def _mapped(symbols: Mapping[Any, Any]) -> str:
-    """Return the seven characters that a mapping gives, "" if one is not a single character."""
-    names = [meaning.replace(" ", "_") for meaning in _MEANINGS]
-    for name in symbols:
-        if name not in names:
-            raise unknown_name_error("kind of cell in symbols", str(name), names)
-    chars = [symbols.get(name, unicode) for name, unicode in zip(names, SYMBOL_SETS["unicode"], strict=True)]
-    return "".join(chars) if all(isinstance(char, str) and len(char) == 1 for char in chars) else ""

@@ -61,7 +61,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
         num_envs: number of environments, N.
         autoreset_mode: "NextStep", "SameStep" or "Disabled", or Gymnasium's ``AutoresetMode``. With "Disabled", ended
             episodes must be reset, by ``reset(options={"reset_mask": …})``, before the next step.
-        **arguments: arguments of ``SokobanEnv``, but for turns of several moves and a window (``render_mode="human"``).
+        **arguments: arguments of ``SokobanEnv``, but for turns of several moves.
             Every level must fit into ``grid_shape``.
 
     ``reset`` takes seeds as an integer or a list, and the options of ``SokobanEnv.reset``, ``reset_mask`` (bool (N,): the
@@ -80,11 +80,6 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
         if type(num_envs) is not int or not 1 <= num_envs <= MAX_ENVS:
             raise ConfigError(f"num_envs must be an integer from 1 to {MAX_ENVS:,}, got {short_repr(num_envs)}")
         self.num_envs, self.autoreset_mode = num_envs, _reset_mode(autoreset_mode)
-        if arguments.get("render_mode") == "human":
-            raise ConfigError(
-                "render_mode='human' shows one environment; make a vector environment with 'rgb_array' or 'ansi', "
-                "or a single one with creditflow.make"
-            )
         self._single = single = SokobanEnv(**arguments)
         if single.moves_per_turn > 1:
             raise ConfigError(
@@ -465,8 +460,8 @@ def _of_complete(name: str) -> Callable[..., Any]:
     """Return the method of a dictionary, which first computes what is left."""
 
     def method(self: LazyInfos, *args: Any) -> Any:
-        others = [other.complete() if isinstance(other, LazyInfos) else other for other in args]
-        return getattr(dict, name)(self.complete(), *others)
+        plain = [arg.complete() if isinstance(arg, LazyInfos) else arg for arg in args]
+        return getattr(dict, name)(self.complete(), *plain)
 
     return method
 

@@ -1,1 +1,1 @@
-"""Text search as Lucene does it: English analysis, BM25 over an inverted index, in memory or in a folder on disk."""
+"""Text search as Lucene does it: English analysis, BM25 over an inverted index in memory."""

@@ -11,54 +11,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.text.bm25.analyser import analyse
-from creditflow.envs.text.bm25.postings import Block, PostingCounter, place_postings, starts_of
+from creditflow.envs.text.bm25.postings import PostingCounter, place_postings, starts_of
 
-__all__ = ["BM25", "MemoryVocabulary", "Vocabulary", "build_index", "coded_lengths", "length_weights", "ranks_of"]
+__all__ = ["BM25", "build_index", "coded_lengths"]
 
 K1, B = np.float32(0.9), np.float32(0.4)
 
 
-class Vocabulary(Protocol):
-    """Mapping from terms to numbers, in memory or on disk."""
-
-    def get(self, term: str) -> int | None:
-        """Return the term's number, or None if no document has it."""
-        ...
-
-    def __len__(self) -> int: ...
-
-
-class MemoryVocabulary:
-    """A vocabulary in a dictionary.
-
-    Args:
-        numbers: term -> number.
-    """
-
-    __slots__ = ("_numbers",)
-
-    def __init__(self, numbers: dict[str, int]) -> None:
-        self._numbers = numbers
-
-    def get(self, term: str) -> int | None:
-        """Return the term's number, or None if no document has it."""
-        return self._numbers.get(term)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-
 @dataclass(frozen=True, eq=False)
 class BM25:
-    """An immutable index; arrays may be memory-mapped.
+    """An immutable index.
 
     Attributes:
         vocabulary: term -> number.
@@ -68,7 +37,7 @@ class BM25:
         ranks: int32 (N,): rank of the document's id among the sorted ids, which breaks ties.
     """
 
-    vocabulary: Vocabulary
+    vocabulary: Mapping[str, int]
     starts: NDArray[np.int64]
     rows: NDArray[np.int32]
     weights: NDArray[np.float32]
@@ -147,14 +116,14 @@ def build_index(documents: Iterable[str], ids: Sequence[str]) -> BM25:
     Raises:
         ValueError: the two differ in number.
     """
-    blocks: list[Block] = []
-    counter = PostingCounter(blocks.append)
+    counter = PostingCounter()
     for document in documents:
         counter.add(document)
     counter.flush()
+    blocks = counter.blocks
     if len(counter) != len(ids):
         raise ValueError(f"{len(counter)} documents but {len(ids)} ids")
     starts = starts_of(blocks, len(counter.numbers))
     rows, weights = np.empty(int(starts[-1]), np.int32), np.empty(int(starts[-1]), np.float32)
     place_postings(blocks, starts, length_weights(counter.lengths()), rows, weights)
-    return BM25(MemoryVocabulary(counter.numbers), starts, rows, weights, ranks_of(ids))
+    return BM25(counter.numbers, starts, rows, weights, ranks_of(ids))

@@ -1,12 +1,9 @@
-"""Postings: counts of every term in every document, collected in blocks, then ordered by term.
-
-In between, blocks may be kept in memory or spilled to disk, with the same result.
-"""
+"""Postings: counts of every term in every document, collected in blocks, then ordered by term."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -18,26 +15,24 @@ __all__ = ["POSTING", "Block", "PostingCounter", "place_postings", "starts_of"]
 
 POSTING: Final = np.dtype([("term", "<i4"), ("row", "<i4"), ("count", "<i4")])
 Block = np.ndarray[tuple[int], np.dtype[np.void]]  # of POSTING
-BLOCK_TERMS: Final = 1 << 21  # terms after which a block is emitted
+BLOCK_TERMS: Final = 1 << 21  # terms of a block
 
 
 class PostingCounter:
     """Counts the terms of a stream of documents.
 
-    Args:
-        emit: called with each finished block of postings, sorted by term, then row; rows ascend from block to block.
-
     Attributes:
         numbers: term -> number, in order of first appearance.
+        blocks: the finished blocks of postings, each sorted by term, then row; rows ascend from block to block.
     """
 
-    def __init__(self, emit: Callable[[Block], object]) -> None:
+    def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
-        self._emit = emit
+        self.blocks: list[Block] = []
         self._lengths = array("q")
         self._of_word: dict[str, int] = {}  # -1: a stop word
-        self._terms = array("q")  # terms of the documents not yet emitted, concatenated
-        self._emitted = 0
+        self._terms = array("q")  # terms of the documents after the last block, concatenated
+        self._blocked = 0
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -62,14 +57,14 @@ class PostingCounter:
             self.flush()
 
     def flush(self) -> None:
-        """Emit the counts since the last block."""
-        lengths = self.lengths()[self._emitted :]
-        rows = np.repeat(np.arange(self._emitted, self._emitted + len(lengths), dtype=np.int64), lengths)
+        """Finish the block of the documents since the last one."""
+        lengths = self.lengths()[self._blocked :]
+        rows = np.repeat(np.arange(self._blocked, self._blocked + len(lengths), dtype=np.int64), lengths)
         keys, counts = np.unique((np.array(self._terms, np.int64) << 32) | rows, return_counts=True)
         block = np.empty(len(keys), POSTING)
         block["term"], block["row"], block["count"] = keys >> 32, keys & 0xFFFFFFFF, counts
-        self._emit(block)
-        self._terms, self._emitted = array("q"), len(self._lengths)
+        self.blocks.append(block)
+        self._terms, self._blocked = array("q"), len(self._lengths)
 
 
 def starts_of(blocks: Iterable[Block], terms: int) -> NDArray[np.int64]:
@@ -89,7 +84,7 @@ def place_postings(
     rows: NDArray[np.int32],
     weights: NDArray[np.float32],
 ) -> None:
-    """Fill ``rows`` and ``weights`` (postings,), memory-mapped or not, term by term.
+    """Fill ``rows`` and ``weights`` (postings,), term by term.
 
     Args:
         blocks: each sorted by term.

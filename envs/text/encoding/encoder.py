@@ -75,7 +75,7 @@ class TextEncoder:
     def __init__(self, folder: str | Path, settings: EncoderSettings, *, batch: int = 32, device: str = "auto") -> None:
         for package in ("torch", "transformers"):
             if find_spec(package) is None:
-                raise MissingExtraError(package, "dense")
+                raise MissingExtraError(package, "train")
         if type(batch) is not int or not 1 <= batch <= 65_536:
             raise ConfigError(f"batch must be from 1 to 65536, got {short_repr(batch)}")
         self.settings, self.batch, self._lock = settings, batch, Lock()

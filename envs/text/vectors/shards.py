@@ -1,12 +1,11 @@
 """Vectors on disk: raw little-endian shards of equal length in a checksummed folder, memory-mapped.
 
-``vectors.0000.f4`` (float32), ``.f2`` (float16) or ``.i1`` (int8, with a float32 per row in ``scales.0000.f4``: the row is
-its integers times its scale, max |x| / 127). Every reader sees float32 rows.
+``vectors.0000.f4`` (float32) or ``.f2`` (float16). Every reader sees float32 rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,65 +20,47 @@ __all__ = [
     "PRECISIONS",
     "SHARD_ROWS",
     "Shard",
+    "append_rows",
     "encoded_rows",
-    "join_parts",
     "open_shards",
-    "unfinished",
 ]
 
-PRECISIONS: Final[Mapping[str, str]] = {"float32": "<f4", "float16": "<f2", "int8": "<i1"}
+PRECISIONS: Final[Mapping[str, str]] = {"float32": "<f4", "float16": "<f2"}
 SHARD_ROWS: Final = 1 << 20  # 1.6 GB of 768 numbers in float16
 MAX_DIMENSION: Final = 1 << 16
-_CHUNK: Final = 1 << 24
-_LEVELS: Final = 127
 
 
-def encoded_rows(vectors: NDArray[np.float32], precision: str) -> dict[str, bytes]:
-    """The bytes of rows by file kind: "vectors", and for int8 "scales".
+def encoded_rows(vectors: NDArray[np.float32], precision: str) -> bytes:
+    """The bytes of rows.
 
     Raises:
         DataError: a value that is not finite, or too large for the precision.
     """
-    if precision == "int8":
-        scales = np.abs(vectors).max(axis=1, initial=0).astype("<f4") / np.float32(_LEVELS)
-        safe = np.where(scales > 0, scales, np.float32(1))[:, None]
-        levels = np.clip(np.rint(vectors / safe), -_LEVELS, _LEVELS)
-        finite = np.isfinite(vectors).all()
-        arrays = {
-            "vectors": np.where(np.isfinite(levels), levels, 0).astype("<i1").tobytes(),
-            "scales": scales.tobytes(),
-        }
-    else:
-        with np.errstate(over="ignore"):
-            rows = vectors.astype(PRECISIONS[precision])
-        finite = np.isfinite(rows).all()
-        arrays = {"vectors": rows.tobytes()}
-    if not finite:
+    with np.errstate(over="ignore"):
+        rows = vectors.astype(PRECISIONS[precision])
+    if not np.isfinite(rows).all():
         raise DataError(f"vectors must be finite in {precision}; one has a value that is not")
-    return arrays
+    return rows.tobytes()
 
 
-def join_parts(parts: Sequence[Mapping[str, Path]], folder: Path, precision: str, per_shard: int) -> None:
-    """Write shards, each of ``per_shard`` parts (the last of fewer), into a folder.
+def append_rows(folder: Path, shard: int, vectors: NDArray[np.float32], precision: str) -> None:
+    """Append rows to a shard of a folder.
 
     Args:
-        parts: files of each part by kind, in order.
-        folder: receives the shards.
-        precision: of the vectors.
-        per_shard: parts in a shard.
+        folder: receives the shard's files.
+        shard: its number.
+        vectors: float32 (n, d).
+        precision: of the stored vectors.
+
+    Raises:
+        DataError: a value that is not finite, or too large for the precision.
     """
-    for start in range(0, len(parts), per_shard):
-        for kind, name in _names(start // per_shard, precision).items():
-            with (folder / name).open("wb") as out:
-                for piece in parts[start : start + per_shard]:
-                    with piece[kind].open("rb") as file:
-                        while chunk := file.read(_CHUNK):
-                            out.write(chunk)
+    with (folder / _name(shard, precision)).open("ab") as out:
+        out.write(encoded_rows(vectors, precision))
 
 
-def _names(shard: int, precision: str) -> dict[str, str]:
-    names = {"vectors": f"vectors.{shard:04d}.{PRECISIONS[precision][1:]}"}
-    return names | ({"scales": f"scales.{shard:04d}.f4"} if precision == "int8" else {})
+def _name(shard: int, precision: str) -> str:
+    return f"vectors.{shard:04d}.{PRECISIONS[precision][1:]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +69,12 @@ class Shard:
 
     Attributes:
         start: number of the first row.
-        vectors: float32, float16 or int8 (n, d).
-        scales: float32 (n,) for int8, else None.
+        vectors: float32 or float16 (n, d).
         place: file, for messages.
     """
 
     start: int
     vectors: NDArray[Any]
-    scales: NDArray[np.float32] | None = None
     place: str = "vectors"
 
     def __len__(self) -> int:
@@ -108,8 +87,6 @@ class Shard:
             DataError: a value that is not finite, which only damage or another writer leaves.
         """
         rows = self.vectors[which].astype(np.float32)
-        if self.scales is not None:
-            rows *= self.scales[which, None]
         if not np.isfinite(rows.sum(dtype=np.float64)):
             raise DataError(f"{self.place} contains non-finite values; rebuild the index")
         return rows
@@ -132,7 +109,7 @@ def open_shards(
         place: the folder, for messages.
         rows: vectors in all shards.
         dimension: numbers in a vector.
-        precision: "float32", "float16" or "int8".
+        precision: "float32" or "float16".
         shard_rows: vectors in a shard; the last may have fewer.
         how_to_fix: what to do about damage; ends every message.
 
@@ -146,18 +123,12 @@ def open_shards(
         )
     shards = []
     for number, start in enumerate(range(0, rows, shard_rows)):
-        count, names = min(shard_rows, rows - start), _names(number, precision)
-        vectors = array(names["vectors"], PRECISIONS[precision])
-        scales = array(names["scales"], "<f4") if "scales" in names else None
-        if len(vectors) != count * dimension or (scales is not None and len(scales) != count):
+        count, name = min(shard_rows, rows - start), _name(number, precision)
+        vectors = array(name, PRECISIONS[precision])
+        if len(vectors) != count * dimension:
             raise DataError(
-                f"{place / names['vectors']} has {len(vectors) / dimension:g} rows of {dimension} numbers, expected "
+                f"{place / name} has {len(vectors) / dimension:g} rows of {dimension} numbers, expected "
                 f"{count}; {how_to_fix}"
             )
-        shards.append(Shard(start, vectors.reshape(count, dimension), scales, str(place / names["vectors"])))
+        shards.append(Shard(start, vectors.reshape(count, dimension), str(place / name)))
     return shards
-
-
-def unfinished(folder: Path) -> Callable[[str, str], NDArray[Any]]:
-    """Opens the files of a folder that has no header yet."""
-    return lambda name, dtype: np.memmap(folder / name, dtype, "r")

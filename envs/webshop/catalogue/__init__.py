@@ -1,1 +1,1 @@
-"""Products: parsed, indexed, stored on disk, or generated from a grammar."""
+"""Products: parsed, indexed, or generated from a grammar."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from creditflow.envs.text.bm25.index import build_index
 from creditflow.envs.webshop.catalogue.products import Product
 
-__all__ = ["Catalogue", "MemoryProducts", "ProductStore", "Results", "SearchEngine"]
+__all__ = ["Catalogue", "Products", "Results"]
 
 MAX_RESULTS = 50  # results of a free-text search
 CACHED_QUERIES = 4096
@@ -35,52 +32,15 @@ class Results(NamedTuple):
     digest: str
 
 
-class ProductStore(Protocol):
-    """Products by row and by id, in memory or on disk."""
-
-    digest: str  # hash of all products and prices
-
-    def __len__(self) -> int: ...
-
-    def product(self, row: int) -> Product:
-        """The product in this row."""
-        ...
-
-    def row(self, asin: str) -> int | None:
-        """The row of a product id, or None."""
-        ...
-
-    def asin(self, row: int) -> str:
-        """The product id in this row."""
-        ...
-
-    def price(self, row: int) -> float:
-        """The price for the reward, in dollars."""
-        ...
-
-    def rows_of_query(self, query: str) -> Sequence[int]:
-        """Rows collected under a search phrase, ascending."""
-        ...
-
-    def rows_of_category(self, category: str) -> Sequence[int]:
-        """Rows of a department, ascending."""
-        ...
-
-
-class SearchEngine(Protocol):
-    """Free-text search: rows and scores, best first (``BM25`` is the default)."""
-
-    def search(self, query: str, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """At most ``k`` rows, and their scores."""
-        ...
-
-
-class MemoryProducts:
-    """A ``ProductStore`` over lists.
+class Products:
+    """Products by row and by id.
 
     Args:
         products: the products, in catalogue order, with distinct ids.
         prices: the price of each for the reward.
+
+    Attributes:
+        digest: hash of all products and prices.
     """
 
     def __init__(self, products: Sequence[Product], prices: Sequence[float]) -> None:
@@ -118,27 +78,25 @@ class MemoryProducts:
         return self._prices[row]
 
     def rows_of_query(self, query: str) -> Sequence[int]:
-        """Rows collected under a search phrase."""
+        """Rows collected under a search phrase, ascending."""
         return self._by_query.get(query, ())
 
     def rows_of_category(self, category: str) -> Sequence[int]:
-        """Rows of a department."""
+        """Rows of a department, ascending."""
         return self._by_category.get(category, ())
 
 
 class Catalogue:
-    """Products with a search engine over them.
+    """Products, and BM25 over them.
 
     Args:
         store: the products.
-        engine: free-text search; default: a BM25 index built here from the store.
-        random_seed: random seed of the results of the query ``<r>``.
     """
 
-    def __init__(self, store: ProductStore, engine: SearchEngine | None = None, *, random_seed: int = 0) -> None:
+    def __init__(self, store: Products) -> None:
         self.store = store
-        self._random_seed = random_seed
-        self.engine: SearchEngine = engine if engine is not None else _index(store)
+        rows = range(len(store))
+        self.engine = build_index((store.product(row).document() for row in rows), [store.asin(row) for row in rows])
         self._cached_search = lru_cache(maxsize=CACHED_QUERIES)(self._search)
         self.product = lru_cache(maxsize=CACHED_QUERIES)(self._product)
 
@@ -196,12 +154,7 @@ class Catalogue:
 
     def _random_rows(self) -> list[int]:
         keyed = (
-            (hashlib.blake2b(f"{self._random_seed}:{row}".encode(), digest_size=8).digest(), row)
+            (hashlib.blake2b(f"0:{row}".encode(), digest_size=8).digest(), row)
             for row in range(min(len(self.store), 10_000))
         )
         return [row for _, row in sorted(keyed)[:MAX_RESULTS]]
-
-
-def _index(store: ProductStore) -> SearchEngine:
-    rows = range(len(store))
-    return build_index((store.product(row).document() for row in rows), [store.asin(row) for row in rows])

@@ -6,15 +6,14 @@ original's random stream, so that prices, price caps and goal numbers are the or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue, Products
 from creditflow.envs.webshop.catalogue.products import LoadReport, read_products
 from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
 from creditflow.envs.webshop.goals.goals import (
@@ -28,15 +27,6 @@ from creditflow.envs.webshop.goals.goals import (
 )
 
 __all__ = ["ShopFiles", "Stock", "find_files", "load_stock"]
-
-
-@runtime_checkable
-class ListedByProduct(Protocol):
-    """Goals that are indexed by product."""
-
-    def of_product(self, asin: str) -> Sequence[int]:
-        """Numbers of the goals made from a product, ascending."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -55,24 +45,22 @@ class Stock:
 
     def number_of(self, goal: Goal) -> int:
         """The number of the first goal that is the same task; -1 if there is none. Only goals of its product are compared."""
-        for number in self._of_product(goal.asin):
+        for number in self._of_product.get(goal.asin, ()):
             if self.goals[number].same_task_as(goal):
                 return number
         return -1
 
     def goals_of(self, asin: str) -> Iterator[Goal]:
         """Yield the goals made from a product, in their published order."""
-        return (self.goals[number] for number in self._of_product(asin))
+        return (self.goals[number] for number in self._of_product.get(asin, ()))
 
     @cached_property
-    def _of_product(self) -> Callable[[str], Sequence[int]]:
-        """The numbers of a product's goals."""
-        if isinstance(self.goals, ListedByProduct):
-            return self.goals.of_product
+    def _of_product(self) -> dict[str, list[int]]:
+        """The numbers of each product's goals."""
         numbers: dict[str, list[int]] = {}
         for number, goal in enumerate(self.goals):
             numbers.setdefault(goal.asin, []).append(number)
-        return lambda asin: numbers.get(asin, ())
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -123,7 +111,6 @@ def load_stock(
     goals: str = "synthetic",
     seed: int = 42,
     goal_seed: int = 233,
-    num_products: int | None = None,
     strict: bool = False,
 ) -> Stock:
     """Read WebShop's files into memory.
@@ -133,7 +120,6 @@ def load_stock(
         goals: made from templates ("synthetic") or written by people ("human").
         seed: random seed of prices and price caps.
         goal_seed: random seed of the order of goals; the original uses 233.
-        num_products: number of records to read; None for all.
         strict: raise an error for malformed records instead of skipping them.
 
     Raises:
@@ -144,8 +130,7 @@ def load_stock(
         files = find_files(files)
     report = LoadReport()
     entries: dict[str, Any] = dict(stream_items(files.attributes))
-    records = islice(stream_records(files.items), num_products)
-    products = list(read_products(records, entries, report, strict=strict))
+    products = list(read_products(stream_records(files.items), entries, report, strict=strict))
     if not products:
         raise DataError(f"{files.items} contains no product ({report})")
     rng = Mersenne(seed)
@@ -162,4 +147,4 @@ def load_stock(
     if not unordered:
         raise DataError(f"{files.items}: no product has an instruction, so there is no {goals} goal")
     ordered = [unordered[number] for number in shuffled_numbers(len(unordered), goal_seed)]
-    return Stock(Catalogue(MemoryProducts(products, prices)), ordered, report)
+    return Stock(Catalogue(Products(products, prices)), ordered, report)

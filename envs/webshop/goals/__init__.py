@@ -1,1 +1,1 @@
-"""Goals: made from products, worded, stored, and turned into tasks."""
+"""Goals: made from products, worded, and turned into tasks."""

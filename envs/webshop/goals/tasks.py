@@ -81,7 +81,7 @@ def goal_from_content(content: Any, stock: Stock) -> Goal:
     if content["catalogue"] != stock.catalogue.digest:
         raise DataError(
             f"webshop: the task belongs to the catalogue {short_repr(content['catalogue'], 40)}, this environment has "
-            f"{stock.catalogue.digest!r}; open it with the same data, seed and num_products"
+            f"{stock.catalogue.digest!r}; open it with the same data and seed"
         )
     try:
         product = stock.catalogue.product(content["asin"])

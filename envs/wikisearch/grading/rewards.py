@@ -18,12 +18,12 @@ Format checks read a transcript, all text after the prompt: the model's and the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.wikisearch.actions import turn_fault
+from creditflow.envs.wikisearch.actions import blocks, turn_fault
 from creditflow.envs.wikisearch.grading.scoring import METRICS, Judge, set_f1, sub_match, token_f1
 
 __all__ = [
@@ -38,12 +38,6 @@ __all__ = [
     "retrieved_answer",
     "second_answer",
 ]
-
-_ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
-_INFORMATION: Final = re.compile(r"<information>(.*?)</information>", re.DOTALL)
-_ANSWER_LAST: Final = re.compile(r"<answer>((?:(?!</answer>).)*)</answer>\s*\Z", re.DOTALL)
-_RESULT: Final = re.compile(r"<tool_response>.*?</tool_response>", re.DOTALL)
-_ASSISTANT: Final = re.compile(r"<\|im_start\|>assistant\s*")
 
 
 class FormatCheck(NamedTuple):
@@ -72,38 +66,33 @@ class Transcript(NamedTuple):
     marked: bool = True
     turns: tuple[tuple[str, str], ...] = ()
 
-    @classmethod
-    def of_sequence(cls, sequence: str, golden: Sequence[str], question: str = "") -> Transcript:
-        """A transcript from one text, split at the chat template's assistant marker."""
-        marker = _ASSISTANT.search(sequence)
-        if marker is None:
-            return cls(sequence, tuple(golden), question, marked=False)
-        return cls(sequence[marker.end() :], tuple(golden), question, sequence[: marker.end()])
-
 
 # -- where the answer is ----------------------------------------------------------------------------------------------
 def last_answer(transcript: Transcript) -> str | None:
     """The last answer block of the response, stripped; None without one."""
-    blocks = _ANSWER.findall(transcript.response)
-    return blocks[-1].strip() if blocks else None
+    answers = [block.body for block in blocks(transcript.response, "answer")]
+    return answers[-1].strip() if answers else None
 
 
 def second_answer(transcript: Transcript) -> str | None:
     """Search-R1's rule: the last block of prompt and response; None with fewer than two, as its prompt contains an example."""
-    blocks = _ANSWER.findall(transcript.prompt + transcript.response)
-    return blocks[-1].strip() if len(blocks) > 1 else None
+    answers = [block.body for block in blocks(transcript.prompt + transcript.response, "answer")]
+    return answers[-1].strip() if len(answers) > 1 else None
 
 
 def final_answer(transcript: Transcript) -> str | None:
     """PiCA's rule: the answer block at the end of the response; None if there is none."""
-    last = _ANSWER_LAST.search(transcript.response)
-    return last.group(1).strip() if last else None
+    text, closing, after = transcript.response.rpartition("</answer>")
+    if not closing or after.strip():
+        return None
+    _, opening, answer = text.rpartition("</answer>")[2].partition("<answer>")
+    return answer.strip() if opening else None
 
 
 def retrieved_answer(transcript: Transcript) -> bool:
     """Whether an information block contains a golden answer."""
-    blocks = _INFORMATION.findall(transcript.prompt + transcript.response)
-    return any(sub_match(block, transcript.golden) for block in blocks)
+    results = blocks(transcript.prompt + transcript.response, "information")
+    return any(sub_match(block.body, transcript.golden) for block in results)
 
 
 # -- formats ------------------------------------------------------------------------------------------------------------
@@ -149,12 +138,18 @@ def _search_r1(transcript: Transcript) -> FormatCheck:
     return FormatCheck(True, "Valid sequence format")
 
 
+def _outside_results(response: str) -> list[str]:
+    results = list(blocks(response, "tool_response"))
+    starts, ends = [0, *(block.end for block in results)], [*(block.start for block in results), len(response)]
+    return [response[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
 def _egrpo(transcript: Transcript) -> FormatCheck:
     """E-GRPO's format (app. A): every turn is well formed (``turn_fault``), the last one answers and the others call a tool.
 
     Where the turns are not known, they are what stands outside of results.
     """
-    turns = transcript.turns or [(text, "") for text in _RESULT.split(transcript.response)]
+    turns = transcript.turns or [(text, "") for text in _outside_results(transcript.response)]
     for i, (text, thought) in enumerate(turns):
         calls = ("answer",) if i == len(turns) - 1 else ("tool_call",)
         if fault := turn_fault(text, thought, calls):

@@ -1,19 +1,42 @@
-"""Passages, a corpus of them by row, id and page (in memory, or on disk behind the same methods), and what a search engine answers."""
+"""Passages, their JSON form, a corpus of them by row, id and page (in memory, or on disk behind the same methods), and what engines are."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
-from creditflow.envs.errors import DataError
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["SITE", "Corpus", "Hit", "MemoryCorpus", "Passage", "Retriever", "corpus_digest", "site_url"]
+from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading.json_text import read_json_lines
+from creditflow.envs.reading.limits import MAX_PASSAGE
+
+__all__ = [
+    "ENGINES",
+    "SITE",
+    "Corpus",
+    "Hit",
+    "IndexBuilder",
+    "MemoryCorpus",
+    "Passage",
+    "Ranking",
+    "Retriever",
+    "RowIndex",
+    "corpus_digest",
+    "no_ranking",
+    "read_document",
+    "read_passages",
+    "site_url",
+    "write_document",
+]
 
 SITE: Final = "https://corpus.example/"  # a name that no site can have (RFC 2606)
 
@@ -188,3 +211,108 @@ class MemoryCorpus:
             return name
         row = self._rows.get(name)
         return self.passages[row].page if row is not None else self._titles.get(name)
+
+
+def read_document(data: Any, *, quotes: bool = False) -> Passage:
+    r"""A passage from a corpus row or a server's document.
+
+    Args:
+        data: ``{"id", "contents": "title\ntext"}``; or ``title`` with ``text`` or ``content`` instead of contents; and
+            optionally ``page`` or ``url``, which names the page (default: its title).
+        quotes: keep double quotes around a title, as Search-R1's prompt does.
+
+    Raises:
+        DataError: a missing or malformed key.
+
+    >>> read_document({"id": 7, "contents": "\"Inception\"\nA film."}).title
+    'Inception'
+    """
+    if not isinstance(data, Mapping):
+        raise DataError(f"a document must be a JSON object, got {short_repr(data)}")
+    contents, title = data.get("contents"), data.get("title")
+    text = data.get("text", data.get("content"))
+    if isinstance(contents, str):
+        head, _, body = contents.partition("\n")
+        title, text = head, body
+    if not isinstance(title, str) or not isinstance(text, str):
+        raise DataError(
+            f"a document needs 'contents', or 'title' and 'text'; got the keys {sorted(map(str, data))[:8]}"
+        )
+    if not quotes and len(title) > 1 and title[0] == title[-1] == '"':
+        title = title[1:-1]
+    page = data.get("page", data.get("url", title))
+    number = data.get("id", "")
+    if not isinstance(page, str) or not isinstance(number, str | int) or isinstance(number, bool):
+        raise DataError(
+            f"a document's 'id' must be a text or a number, its 'page' or 'url' a text; got {short_repr(number, 40)}, {short_repr(page, 40)}"
+        )
+    return Passage(str(number), title, text, page)
+
+
+def write_document(passage: Passage) -> dict[str, str]:
+    """The row of a passage: id, contents, and the page where its name is not the title."""
+    row = {"id": passage.id, "contents": passage.contents}
+    if passage.page != passage.title:
+        row["page"] = passage.page
+    return row
+
+
+def read_passages(path: str | Path) -> Iterator[Passage]:
+    """Passages of a JSON lines file (``.gz`` or plain), one at a time.
+
+    Raises:
+        DataError: the file or a line is malformed; names the line.
+    """
+    for where, row in read_json_lines(path, longest=MAX_PASSAGE):
+        try:
+            passage = read_document(row)
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from error
+        yield passage
+
+
+ENGINES: Final = ("bm25", "lucene", "dense")
+
+Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Rows (n,) and scores (n,), best first."""
+
+
+class RowIndex(Protocol):
+    """Ranks the rows of a corpus. The same index and query give the same ranking, ties included."""
+
+    def __len__(self) -> int:
+        """Number of passages in its corpus."""
+        ...
+
+    def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """The best ``k`` rows for each query; a query is any text.
+
+        Raises:
+            ServiceError: the engine failed.
+        """
+        ...
+
+
+class IndexBuilder(Protocol):
+    """Indexes passages in row order and writes an engine's files into a folder."""
+
+    def add(self, passage: Passage) -> None:
+        """Index the next passage."""
+        ...
+
+    def finish(self) -> dict[str, Any]:
+        """Complete the files; returns facts for the folder's header.
+
+        Raises:
+            DataError: the passages cannot be indexed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the files, finished or not."""
+        ...
+
+
+def no_ranking() -> Ranking:
+    """An empty ranking."""
+    return np.empty(0, np.int64), np.empty(0, np.float32)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.json_text import decode_json
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
+from creditflow.envs.wikisearch.retrieval.base import Passage, read_document, write_document
 
 __all__ = ["PASSAGES", "DiskCorpus", "PassageWriter"]
 
@@ -133,7 +132,7 @@ class DiskCorpus:
             DataError: the line is damaged.
         """
         try:
-            return read_document(decode_json(self._lines[row].decode("utf-8"), locate=False), quotes=True)
+            return read_document(decode_json(self._lines[row].decode("utf-8")), quotes=True)
         except ValueError as error:  # DataError, or not JSON, or not UTF-8
             raise DataError(f"{self._path}: passage {row} is damaged; rebuild the index: {error}") from error
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.text.bm25.index import build_index
+from creditflow.envs.text.bm25.analyser import analyse
+from creditflow.envs.text.bm25.index import BM25, build_index
 from creditflow.envs.wikisearch.render import searchable
-from creditflow.envs.wikisearch.retrieval.base import Corpus, Hit, MemoryCorpus, Passage
-from creditflow.envs.wikisearch.retrieval.engines.base import RowIndex
-from creditflow.envs.wikisearch.retrieval.page_readers import best_overlap
+from creditflow.envs.wikisearch.retrieval.base import Corpus, Hit, MemoryCorpus, Passage, RowIndex
 
-__all__ = ["LocalRetriever", "index_passages"]
+__all__ = ["LocalRetriever", "best_overlap", "index_of", "index_passages"]
+
+
+def best_overlap(goal: str, passages: Sequence[str], limit: int) -> list[int]:
+    """The passages that share most different words with the goal; of equal ones the first. Without a goal the beginning.
+
+    >>> best_overlap("royal charter", ["a town", "its charter", "a royal charter", "a river"], 2)
+    [1, 2]
+    """
+    goal_terms = set(analyse(goal.lower()))
+    overlap = [len(goal_terms & set(analyse(text.lower()))) for text in passages]
+    return sorted(sorted(range(len(passages)), key=lambda i: (-overlap[i], i))[:limit])
 
 
 class LocalRetriever:
@@ -94,7 +104,19 @@ class LocalRetriever:
         return passages
 
 
+def index_of(corpus: Corpus) -> BM25:
+    """BM25 over the passages of a corpus; the order of their ids breaks ties."""
+    ids = list[str]()
+
+    def contents() -> Iterator[str]:
+        for row in range(len(corpus)):
+            passage = corpus.passage(row)
+            ids.append(passage.id)
+            yield passage.contents.lower()
+
+    return build_index(contents(), ids)
+
+
 def index_passages(passages: MemoryCorpus) -> LocalRetriever:
     """A BM25 engine over passages in memory."""
-    contents = (passage.contents.lower() for passage in passages.passages)
-    return LocalRetriever(passages, build_index(contents, [passage.id for passage in passages.passages]))
+    return LocalRetriever(passages, index_of(passages))

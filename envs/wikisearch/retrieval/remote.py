@@ -17,8 +17,7 @@ from typing import Any, Final
 from creditflow.envs.errors import ConfigError, DataError, ServiceError, short_repr, unknown_name_error
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
-from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
-from creditflow.envs.wikisearch.retrieval.documents import read_document
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, read_document
 
 __all__ = ["SERVER_DIALECTS", "HttpRetriever"]
 

@@ -17,9 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http import BadRequestError, Batcher, application, json_response, read_json
-from creditflow.envs.http.limits import require_positive
-from creditflow.envs.wikisearch.retrieval.base import Hit, Retriever
-from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.http.bodies import require_positive
+from creditflow.envs.wikisearch.retrieval.base import Hit, Retriever, write_document
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

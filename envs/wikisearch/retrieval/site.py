@@ -1,27 +1,24 @@
 """A corpus as a web site: a search lists pages with their URLs and the beginnings of passages, a visit opens a page.
 
 A result list shows no evidence: whoever wants it has to open the page. A page of more passages than one visit returns has
-parts with URLs of their own, to which the entries of a result list lead; its own URL opens what a page reader chooses for
-the visitor's goal. The site has two rows for each passage of the corpus: the passage, and its entry in result lists.
+parts with URLs of their own, to which the entries of a result list lead; its own URL opens the passages that
+share most words with the visitor's goal. The site has two rows for each passage of the corpus: the passage, and its entry in result lists.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.wikisearch.render import searchable
-from creditflow.envs.wikisearch.retrieval.base import SITE, Corpus, Passage, site_url
-from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, RowIndex
+from creditflow.envs.wikisearch.retrieval.base import SITE, Corpus, Passage, Ranking, RowIndex, site_url
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
-from creditflow.envs.wikisearch.retrieval.page_readers import PageReader, make_reader
 
 __all__ = [
     "ENTRY",
@@ -30,7 +27,6 @@ __all__ = [
     "SiteRetriever",
     "open_site",
     "page_of_url",
-    "site_options",
 ]
 
 ENTRY: Final = "entry:"  # begins the ids of entries of result lists
@@ -45,39 +41,10 @@ class SiteOptions:
     Attributes:
         snippet: characters of a passage in a result list.
         page_passages: passages that one visit returns; the parts of a longer page have so many.
-        reader: a language model that reads longer pages, as arguments of ``page_readers.ModelReader``; None for the passages
-            that share most words with the goal.
-
-    Raises:
-        ConfigError: a number out of its range.
     """
 
     snippet: int = 160
     page_passages: int = 5
-    reader: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        for name, value, most in (("snippet", self.snippet, 2_000), ("page_passages", self.page_passages, 1_000)):
-            if type(value) is not int or not 1 <= value <= most:
-                raise ConfigError(f"{name} of a site must be an integer from 1 to {most}, got {short_repr(value)}")
-
-
-def site_options(given: Mapping[str, Any] | None, dialect: str) -> SiteOptions | None:
-    """The options of the site that the dialect "browse" shows; None for other dialects.
-
-    Raises:
-        ConfigError: options for another dialect, an unknown one, or a wrong value.
-    """
-    if dialect != "browse":
-        if given is not None:
-            raise ConfigError(f"site requires dialect='browse', got {short_repr(dialect)}")
-        return None
-    names = [option.name for option in fields(SiteOptions)]
-    if given is not None and not isinstance(given, Mapping):
-        raise ConfigError(f"site must be a mapping such as {{'snippet': 160}}, got {short_repr(given)}")
-    if unknown := sorted(map(str, set(given or {}) - set(names))):
-        raise unknown_name_error("option of a site", unknown[0], names)
-    return SiteOptions(**given or {})
 
 
 def page_of_url(url: str) -> tuple[str, int]:
@@ -171,22 +138,14 @@ class SiteRetriever(LocalRetriever):
     def __init__(self, engine: LocalRetriever, options: SiteOptions) -> None:
         self.site = SiteCorpus(engine.corpus, options)
         super().__init__(self.site, _SiteIndex(engine.index, engine.corpus), options.page_passages)
-        self.reader: PageReader = make_reader(options.reader)
 
     def visit_rows(self, name: str, goal: str = "") -> tuple[int, ...]:
-        """Rows that a visit returns: a short page, a named part, or what the reader chooses of a long page.
-
-        Raises:
-            ServiceError: the reader failed.
-        """
+        """Rows that a visit returns: a named part, or as of any page."""
         page, page_number = self.corpus.find_page(name), page_of_url(name)[1]
+        if not page_number:
+            return super().visit_rows(name, goal)
         rows = () if page is None else self.corpus.page_rows(page)
-        if page_number:
-            return rows[(page_number - 1) * self.page_passages : page_number * self.page_passages]
-        if len(rows) <= self.page_passages:
-            return rows
-        chosen = self.reader(goal, [self.corpus.passage(row).text for row in rows], self.page_passages)
-        return tuple(rows[i] for i in chosen)
+        return rows[(page_number - 1) * self.page_passages : page_number * self.page_passages]
 
     def listed_visit(self, passage: Passage) -> str:
         """The URL to which an entry leads, or under which a passage stands; "" if no dialect can write it."""
@@ -208,12 +167,6 @@ def beginning(text: str, characters: int) -> str:
 
 
 @lru_cache(maxsize=4)
-def _plain_site(engine: LocalRetriever, snippet: int, page_passages: int) -> SiteRetriever:
-    return SiteRetriever(engine, SiteOptions(snippet=snippet, page_passages=page_passages))
-
-
 def open_site(engine: LocalRetriever, options: SiteOptions) -> SiteRetriever:
-    """The site of a corpus; one without a model is shared by all environments of this process."""
-    if options.reader is None:
-        return _plain_site(engine, options.snippet, options.page_passages)
+    """The site of a corpus, shared by all environments of this process."""
     return SiteRetriever(engine, options)

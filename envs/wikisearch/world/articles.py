@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.world.counter_rng import random_int, stream_key
 from creditflow.envs.wikisearch.world.graph import GENRES, World
+from creditflow.envs.wikisearch.world.words import WORDS, by_relation
 
 __all__ = ["Article", "Fact", "article", "fact_objects", "passages"]
 
@@ -23,74 +24,10 @@ MONTHS: Final = (
 FIRST_PART: Final = 7  # sentences of an article's first passage
 ALIAS_ONE_IN: Final = 3  # one mention in three uses the alias, where the name has one
 
-# relation -> wordings; {s} is the subject, {o} the object
-_WORDINGS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("person", "birth_place"): ("{s} came into the world in {o}.", "Home was {o}, where {s} was born.", "{s} was a native of {o}."),
-    ("person", "teacher"): ("{s} learned the craft under {o}.", "For some years {s} was a pupil of {o}.", "{o} took {s} on as a student."),
-    ("person", "employer"): ("Most of {s}'s working life was spent at {o}.", "{s} held a post at {o}.", "{s} drew a salary from {o}."),
-    ("person", "born"): ("The church register gives the date of birth as {o}.", "{s} was born on {o}."),
-    ("person", "died"): ("{s} died in {o}.", "Death came in {o}, after a short illness.", "{s} passed away in {o}."),
-    ("place", "architect"): ("Its town hall was drawn by {o}.", "{o} designed the town hall.", "The town hall is the work of {o}."),
-    ("place", "twin"): ("{s} has a partnership with {o}.", "The town keeps a friendship treaty with {o}."),
-    ("place", "charter"): ("A market charter was granted in {o}.", "{s} received its market charter in {o}."),
-    ("place", "population"): ("The last census counted {o} inhabitants.", "{o} people live there."),
-    ("place", "river"): ("It lies on the {o}.", "The {o} flows past its walls.", "Its mills are driven by the {o}."),
-    ("work", "creator"): ("It is by {o}.", "{o} made it.", "It came from the hand of {o}."),
-    ("work", "publisher"): ("It was first issued by {o}.", "{o} brought it before the public."),
-    ("work", "setting"): ("Its scene is {o}.", "The action takes place in {o}.", "It shows life in {o}."),
-    ("work", "dedicatee"): ("The dedication names {o}.", "It is inscribed to {o}."),
-    ("work", "year"): ("It was finished in {o}.", "The work was completed in {o}.", "It dates from {o}."),
-    ("organisation", "founder"): ("It owes its existence to {o}.", "{o} called it into being.", "{o} set it up."),
-    ("organisation", "seat"): ("Its rooms are in {o}.", "It has its seat in {o}."),
-    ("organisation", "founded"): ("The deed is dated {o}.", "It opened in {o}."),
-    ("event", "winner"): ("First prize went to {o}.", "The jury gave the first place to {o}.", "{o} took the honours."),
-    ("event", "organiser"): ("{o} arranged it.", "It was arranged by {o}."),
-    ("event", "host"): ("Visitors gathered in {o}.", "The host was {o}."),
-    ("event", "year"): ("It was held in {o}.", "The opening took place in the spring of {o}."),
-}  # fmt: skip
-# distractors: kind -> (wording, kind of the object)
-_DISTRACTORS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
-    "person": (
-        ("Letters to {o} survive.", "person"), ("{s} once travelled to {o}.", "place"), ("{s} kept a print of {o}.", "work"),
-        ("{s} quarrelled with {o} in public.", "person"), ("A portrait of {s} hangs at {o}.", "organisation"),
-        ("{s} was seen at the {o}.", "event"), ("{s} is not to be confused with a cousin in {o}.", "place"),
-        ("{s} lent money to {o}.", "person"),
-    ),
-    "place": (
-        ("{o} spent a summer there.", "person"), ("A road leads to {o}.", "place"), ("{o} was once read aloud on the square.", "work"),
-        ("{o} keeps a small branch there.", "organisation"), ("The town sent a delegation to the {o}.", "event"),
-        ("A fire of that time is described in a letter by {o}.", "person"),
-    ),
-    "work": (
-        ("{o} disliked it.", "person"), ("Critics compared it with {o}.", "work"), ("A copy is kept in {o}.", "place"),
-        ("A later owner was {o}.", "person"), ("It was shown at the {o}.", "event"), ("{o} holds a sketch.", "organisation"),
-    ),
-    "organisation": (
-        ("{o} applied in vain.", "person"), ("Its library holds {o}.", "work"), ("It rents a store in {o}.", "place"),
-        ("It had a long dispute with {o}.", "organisation"), ("It gave a cup for the {o}.", "event"),
-        ("{o} left it a collection of maps.", "person"),
-    ),
-    "event": (
-        ("{o} arrived too late.", "person"), ("A pamphlet compared it to {o}.", "work"), ("Bad weather was reported from {o}.", "place"),
-        ("{o} declined to send anybody.", "organisation"), ("{o} wrote a mocking report.", "person"),
-    ),
-}  # fmt: skip
-_LEADS: Final[Mapping[str, tuple[str, ...]]] = {
-    "person": ("{n}{a} was a {d}.", "{n}{a} worked as a {d}."),
-    "place": (
-        "{n} is a town in the lowlands.",
-        "{n} is a small town on old trade roads.",
-        "{n} is a town below the hills.",
-    ),
-    "work": ("{n} is a {d}.",),
-    "organisation": ("{n}{a} is an institution with a long past.", "{n}{a} is a body known beyond its region."),
-    "event": ("The {n} was a public occasion.", "The {n} drew a large crowd."),
-}
-_FILLER: Final = (
-    "Much of what is told about {s} comes from a single notebook.", "Opinions about {s} have changed with the generations.",
-    "A short account of {s} was printed for schools.", "There is no full history of {s} yet.",
-    "Several anecdotes about {s} are invented.",
-)  # fmt: skip
+_WORDINGS: Final = by_relation("facts")
+_DISTRACTORS: Final = WORDS["distractors"]  # kind -> (wording, kind of the object), by relations that no question uses
+_LEADS: Final = WORDS["leads"]
+_FILLER: Final = WORDS["fillers"]
 NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "person": ("born", "died"),
     "place": ("charter", "population", "river"),
@@ -216,7 +153,7 @@ class _Writer:
         wording = _LEADS[self.kind][self.below(len(_LEADS[self.kind]))]
         described = self.world.profession(self.i) if self.kind == "person" else ""
         described = _genre(self.world, self.i) if self.kind == "work" else described
-        text = wording.replace("{n}", self.name).replace("{a}", f", also called {alias}," if alias else "")
+        text: str = wording.replace("{n}", self.name).replace("{a}", f", also called {alias}," if alias else "")
         return text.replace("a {d}", f"{'an' if described[:1] in 'aeiou' else 'a'} {described}")
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
-from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.base import Passage, write_document
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.articles import article
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_SEED, Encyclopedia

@@ -10,7 +10,7 @@ namesakes that the world has on purpose (see ``graph``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.wikisearch.world.counter_rng import permuted_index, random_ints, stream_key
+from creditflow.envs.wikisearch.world.words import WORDS
 
 __all__ = [
     "GENRES",
@@ -38,53 +39,16 @@ __all__ = [
 ]
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """The words of a text; the phrases between bars if it has any."""
-    return tuple(text.split("|") if "|" in text else text.split())
-
-
-GIVEN: Final = _words(
-    "Adra Belis Corvin Delmar Edwen Fiora Garrick Helka Ivo Jessamy Kaspian Lioba Morwen Nestor Ottilie Perrin Quilla "
-    "Rasmin Sabela Tancred Ursel Viktas Wenna Xandor Yolen Zephrin Alaric Brisa Caspar Dorotea Emeric Fenella Gudrin "
-    "Hadrik Isolt Jorun Kestrel Leofric Maristela Norbin Odalys Pavlin Rosamel Severin Thekla Ulmar Veleda Wolmar "
-    "Ysolde Zorin Ambrel Bertild Clovin Druselle Evander Flavin Gisla Hemming Ilvane Jocasta"
-)
-_HEAD: Final = _words(
-    "Bar Brin Cas Cor Dal Dren Eld Esk Fal Fen Gor Gran Hal Har Ing Jas Kal Kren Lan Lor Mar Mil Nar Nor Ost Pel Pran "
-    "Quar Rad Ros Sal Skel Tal Thor Ulm Val Ver Wen Yar Zel"
-)
-_MIDDLE: Final = _words("a ab ade al am an ar e el em en er i il in ir o ol om on or u ul un ur")
-_TAIL: Final = _words(
-    "bach by dahl den dorf feld gard gren hart kov lin mark nek rik rup sen ski sted tov vik wald yn zig ler"
-)
-_TOWN: Final = _words("bridge burn combe cote dale fleet ford garth ham haven holt mere mouth ness stow wick")
-_STREAM: Final = _words("el ish ow et une ary ith and ock ayne")
-_ADJECTIVE: Final = _words(
-    "Amber Ashen Bitter Bright Broken Burning Crooked Distant Drowned Empty Faithful Fallen Forgotten Gilded Hidden "
-    "Hollow Iron Ivory Last Laughing Lonely Lost Narrow Northern Pale Patient Quiet Restless Salted Scarlet Second "
-    "Silent Sleeping Stolen Sunken Tall Thirteenth Unfinished Velvet Wandering Weathered White Wild Winter"
-)
-_NOUN: Final = _words(
-    "Anchor Apprentice Archive Balcony Beacon Bell Bridge Candle Cartographer Cathedral Clock Compass Corridor Court "
-    "Door Echo Estuary Falcon Ferry Forest Garden Gate Glacier Harbour Heron Horizon Inheritance Island Journey Kite "
-    "Ladder Lantern Letter Lighthouse Locket Loom Market Meadow Mirror Mountain Nightingale Oath Orchard Organ Pilgrim "
-    "Portrait Quarry Raven River Road Sailor Season Shadow Shore Staircase Stranger Thread Tide Tower Vineyard Voyage "
-    "Watchmaker Well Window"
-)
-ORGANISATION_TYPES: Final = _words(
-    "Academy|Almanac Company|Botanical Society|Brass Works|Conservatory|Geographical Society|Glass House|Institute|Library|"
-    "Lyceum|Museum|Observatory|Opera Company|Press|Rowing Club|School of Navigation|Shipyard|Survey|Theatre|Trading House"
-)
-EVENT_TYPES: Final = _words(
-    "Air Race|Botanical Fair|Chess Congress|Choral Festival|Engineering Exhibition|Film Week|Fencing Cup|Poetry Prize|"
-    "Regatta|Sculpture Biennial|Sledge Race|Song Contest"
-)
-
-
+_NAMES: Final[dict[str, list[str]]] = WORDS["names"]
+GIVEN: Final = _NAMES["given"]
+_HEAD, _MIDDLE = _NAMES["head"], _NAMES["middle"]  # syllables
+_ADJECTIVE, _NOUN = _NAMES["adjective"], _NAMES["noun"]
+ORGANISATION_TYPES: Final = _NAMES["organisation"]
+EVENT_TYPES: Final = _NAMES["event"]
 _SCATTER: Final = 7919  # prime: consecutive numbers get dissimilar names
 
 
-def _coined(number: int, ending: tuple[str, ...]) -> str:
+def _coined(number: int, ending: Sequence[str]) -> str:
     space = len(_HEAD) * len(_MIDDLE) * len(ending)
     base, rest = number % space * _SCATTER % space, number // space  # a bijection below ``space``
     head, base = base % len(_HEAD), base // len(_HEAD)
@@ -103,7 +67,8 @@ def person_name(number: int) -> str:
     >>> person_name(61)
     'Belis Zelulgren'
     """
-    return f"{GIVEN[number % len(GIVEN)]} {_coined(number // len(GIVEN), _TAIL)}"
+    family = _coined(number // len(GIVEN), _NAMES["tail"])
+    return f"{GIVEN[number % len(GIVEN)]} {family}"
 
 
 def place_name(number: int) -> str:
@@ -112,12 +77,12 @@ def place_name(number: int) -> str:
     >>> place_name(0), place_name(20_000)
     ('Barabridge', 'Baraanmouth')
     """
-    return _coined(number, _TOWN)
+    return _coined(number, _NAMES["town"])
 
 
 def river_name(number: int) -> str:
     """A river, without "the"."""
-    return _coined(number, _STREAM)
+    return _coined(number, _NAMES["stream"])
 
 
 def work_name(number: int) -> str:
@@ -130,7 +95,8 @@ def work_name(number: int) -> str:
 def organisation_name(number: int) -> str:
     """Named after a coined family: "Baraby Observatory"."""
     kind, rest = number % len(ORGANISATION_TYPES), number // len(ORGANISATION_TYPES)
-    return f"{_coined(rest, _TAIL)} {ORGANISATION_TYPES[kind]}"
+    family = _coined(rest, _NAMES["tail"])
+    return f"{family} {ORGANISATION_TYPES[kind]}"
 
 
 def event_name(number: int, year: int) -> str:
@@ -142,15 +108,8 @@ def event_name(number: int, year: int) -> str:
 GENERATION: Final = 1  # increases when the same seed gives another world
 KINDS: Final = ("person", "place", "work", "organisation", "event")
 FRACTIONS: Final = (0.44, 0.18, 0.2, 0.12)  # of the articles; events are the rest
-PROFESSIONS: Final = (
-    "architect", "astronomer", "botanist", "cartographer", "composer", "engineer", "essayist", "explorer", "glassblower",
-    "historian", "instrument maker", "mathematician", "naturalist", "novelist", "painter", "photographer", "physician",
-    "playwright", "printer", "sculptor",
-)  # fmt: skip
-GENRES: Final = (
-    ("novel", "author"), ("opera", "composer"), ("play", "playwright"), ("painting", "painter"), ("poem", "poet"),
-    ("song cycle", "composer"), ("travel book", "author"), ("tapestry", "designer"),
-)  # fmt: skip
+PROFESSIONS: Final[list[str]] = WORDS["professions"]
+GENRES: Final[list[tuple[str, str]]] = WORDS["genres"]  # with the word for who makes such a work
 # subject kind -> its relations to entities -> object kind
 RELATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "person": {"birth_place": "place", "teacher": "person", "employer": "organisation"},

@@ -1,4 +1,4 @@
-"""ReAct, Reflexion and the search baselines over a scripted model: their prompts, actions and reflections."""
+"""ReAct and Reflexion over a scripted model: their prompts, actions and reflections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from helpers.models.scripted_model import ScriptedBackend, scripted_model
 
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
-from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.registry import check_agent, make_agent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
@@ -29,7 +28,7 @@ def asked(model: LanguageModelAgent) -> list[str]:
     return model.backend.asked
 
 
-def play(agent: ReactAgent | SearchBaseline, env: GroupEnv, group_id: str | None = None) -> Group:
+def play(agent: ReactAgent, env: GroupEnv, group_id: str | None = None) -> Group:
     return play_group(env, agent, env.tasks.sample(np.random.default_rng(0)), group_id=group_id)
 
 
@@ -58,56 +57,6 @@ def test_a_completion_in_another_format_is_rejected_with_the_reason() -> None:
 
     [decision] = agent.act([View(observation, info, (), env.members[0].base, np.random.default_rng(0))])
     assert decision.invalid_reason.startswith("there is no line that begins with Thought:")
-
-
-@pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
-def test_direct_answers_without_tools_in_every_dialect(dialect: str) -> None:
-    env, task = search_env(dialect)
-    model = scripted_model(lambda text: str(task.content["answers"][0]))
-    [trajectory] = play_group(env, SearchBaseline(model, "direct"), task).trajectories
-    assert (trajectory.success, len(trajectory.turns), trajectory.turns[0].queries) == (True, 1, ())
-    assert str(task.content["text"]) in asked(model)[0]
-
-
-@pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
-def test_rag_retrieves_once_and_answers_from_what_was_found(dialect: str) -> None:
-    env, task = search_env(dialect)
-    model = scripted_model(lambda text: str(task.content["answers"][0]))
-    [trajectory] = play_group(env, SearchBaseline(model, "rag"), task).trajectories
-    assert (trajectory.success, len(trajectory.turns)) == (True, 2)
-    assert trajectory.turns[0].queries == (task.content["text"],)
-    [prompt] = asked(model)
-    assert trajectory.turns[1].observation.strip() in prompt
-    assert "Possible actions" not in prompt
-
-
-@pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
-def test_chain_of_thought_answers_from_its_answer_block_in_every_dialect(dialect: str) -> None:
-    env, task = search_env(dialect)
-    answer = str(task.content["answers"][0])
-    model = scripted_model(lambda text: f"<think>first this, then that</think> <answer> {answer} </answer>")
-    [trajectory] = play_group(env, SearchBaseline(model, "cot"), task).trajectories
-    assert (trajectory.success, len(trajectory.turns)) == (True, 1)
-    assert trajectory.turns[0].thought == "first this, then that"
-    assert "search" not in asked(model)[0].replace("nothing to search with", "")
-
-
-@pytest.mark.parametrize("text", ["no block", "<search> a </search>", "<answer>  </answer>", ""])
-def test_chain_of_thought_without_an_answer_is_an_invalid_turn(text: str) -> None:
-    env, task = search_env("search_r1")
-    [trajectory] = play_group(env, SearchBaseline(scripted_model(lambda prompt: text), "cot"), task).trajectories
-    assert not trajectory.success
-    assert not any(turn.valid or turn.queries for turn in trajectory.turns)
-
-
-def test_an_unknown_search_baseline_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'rag'"):
-        SearchBaseline(scripted_model(lambda text: "x"), "rga")
-
-
-def test_the_search_baselines_need_questions() -> None:
-    with pytest.raises(ConfigError, match="--env wikisearch, not sokoban"):
-        play(SearchBaseline(scripted_model(lambda text: "x"), "rag"), GroupEnv("sokoban", size=1, level=LINE))
 
 
 def test_react_searches_without_seeing_the_list_that_names_answers() -> None:
@@ -173,7 +122,7 @@ def test_every_reflection_has_random_numbers_of_its_own_and_the_same_again() -> 
     [
         ("raect:hf:x", "did you mean 'react'"),
         ("react", "write react:hf:PATH"),
-        ("react:rag:hf:x", "write react:hf:PATH"),
+        ("react:reflexion:hf:x", "write react:hf:PATH"),
         ("react:noisi", "did you mean 'noisy'"),
     ],
 )

@@ -7,12 +7,12 @@ import json
 
 import pytest
 from helpers.shared_data import shared_file
+from helpers.worlds.game_files import export_game
 from helpers.worlds.textworld_fuzz import fuzz
 
 from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.export import export_game
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.pddl import TASK_TYPES

@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers.worlds.alfworld_kitchen import APPLE, DATA, KITCHEN, random_walk, run_commands
-from hypothesis import given
-from hypothesis import strategies as st
+from helpers.worlds.alfworld_kitchen import APPLE, DATA, KITCHEN, run_commands
 
-import creditflow
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.errors import DataError
-
-
-@given(seed=st.integers(0, 1_000), walk=st.integers(0, 1_000), steps=st.integers(0, 30))
-def test_a_snapshot_continues_identically_in_another_environment(seed: int, walk: int, steps: int) -> None:
-    first, second = (ALFWorldEnv(observation="augmented", text_key="graphgpo") for _ in range(2))
-    info = random_walk(first, walk, steps, first.reset(seed=seed)[1])
-    observation, restored = second.set_state(first.get_state())
-    for key in ("task_id", "state_key", "text_key", "admissible_actions", "elapsed_steps", "won"):
-        assert restored[key] == info[key]
-    assert second.get_state() == first.get_state()
-    for command in info["admissible_actions"][:1]:
-        assert second.step(command) == first.step(command)
-    assert isinstance(observation, str)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{}", "[]", "null", "{" * 10_000, '{"format":"alfworld/1"}', '{"format":"alfworld/2","game":{}}', 5, None],
-)
-def test_values_that_are_not_snapshots_are_rejected(text: object) -> None:
-    with pytest.raises(DataError, match="snapshot"):
-        ALFWorldEnv().set_state(text)  # type: ignore[arg-type]  # no text: the mistake under test
 
 
 @pytest.mark.parametrize(
@@ -99,15 +73,6 @@ def test_a_thousand_environments_share_one_parsed_game() -> None:
     assert len({id(env.world.game) for env in envs[:3]}) == 1
     assert len({id(env.world.game) for env in envs[3:]}) == 1
     assert len({id(env.tasks) for env in envs[3:]}) == 1
-
-
-def test_vector_environments_run_text() -> None:
-    envs: Any = creditflow.make_vec("alfworld", 3, split="valid_seen")
-    observations, infos = envs.reset(seed=[1, 1, 2])
-    assert observations[0] == observations[1] != observations[2]
-    assert infos["state_key"][0] == infos["state_key"][1]
-    envs.step(("look", "look", "look"))
-    envs.close()
 
 
 def test_facts_and_the_rendered_text_follow_the_state() -> None:

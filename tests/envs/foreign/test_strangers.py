@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -160,6 +161,32 @@ def test_commands_play_them_within_a_limit_and_credit_what_they_did(env, setting
     capsys.readouterr()
     assert main([*play, "--force", "--env-set", "max_episode_steps=3"]) == 2
     assert "only once: --max-turns" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:.*names no limit")
+@pytest.mark.parametrize("name", [CLIFF, "CartPole-v1", f"{OWN}:Guess", f"{OWN}:GuessOn"])
+def test_the_benchmark_plays_them(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FrozenLake and an environment of numbers are in the tests of the benchmark."""
+    pytest.importorskip("jinja2", reason="bench needs the 'bench' extra")
+    command = ["bench", "--preset", "smoke", "--envs", name, "--schemes", "grpo,gigpo", "--workers", "1", "--out"]
+    assert main([*command, str(tmp_path / "out")]) == 0, capsys.readouterr().err
+    [suite] = json.loads((tmp_path / "out/results.json").read_text())["suites"]
+    assert set(suite["rows"]) >= {"grpo", "gigpo"}
+
+
+@pytest.mark.parametrize("command", ["bench", "rollout"])
+def test_a_table_says_that_it_needs_the_actions_of_every_state(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if command == "bench":
+        pytest.importorskip("jinja2", reason="bench needs the 'bench' extra")
+    name, out = f"{OWN}:GuessWords", str(tmp_path / "out")
+    words = {
+        "bench": ["--preset", "smoke", "--envs", name, "--schemes", "grpo", "--workers", "1"],
+        "rollout": ["--env", name, "--agent", "tabular", "--limit", "1", "--env-set", "success=positive_reward"],
+    }
+    assert main([command, *words[command], "--out", out]) == 2
+    assert "return them as info['admissible_actions']" in capsys.readouterr().err
 
 
 def test_options_of_reset_reach_every_member_and_belong_to_the_task() -> None:

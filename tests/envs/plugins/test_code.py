@@ -12,7 +12,7 @@ from creditflow import credit
 from creditflow.agents.registry import check_agent, load_agent, make_agent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.foreign.env import ForeignEnv
-from creditflow.envs.plugins.code import load_code, names_code
+from creditflow.envs.plugins import load_code, names_code
 from creditflow.envs.registration import env_id, load_environment, make
 from creditflow.train.run.identity import versions
 

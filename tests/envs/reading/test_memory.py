@@ -22,7 +22,7 @@ SECONDS = 120
 READ = {
     "log": "from creditflow.wrappers.trajectory import read_groups; read_groups({path!r})",
     "questions": "from creditflow.envs.wikisearch.question_files import read_questions; read_questions({path!r})",
-    "passages": "from creditflow.envs.wikisearch.retrieval.documents import read_passages; list(read_passages({path!r}))",
+    "passages": "from creditflow.envs.wikisearch.retrieval.base import read_passages; list(read_passages({path!r}))",
     "games": "from creditflow.envs.alfworld.game_files.folder import iter_archive; list(iter_archive({path!r}))",
     "game": "from creditflow.envs.alfworld.game_files.reading import content_from_file as f; from pathlib import Path; f(Path({path!r}))",
     "settings": "from creditflow.train.settings.reading import load_mapping; load_mapping({path!r})",

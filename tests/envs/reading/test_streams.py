@@ -4,7 +4,6 @@ import gzip
 import io
 import lzma
 import tarfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading import archives, streams
 from creditflow.envs.reading.archives import iter_members
 from creditflow.envs.reading.failures import loading
-from creditflow.envs.reading.streams import decompress_bytes, read_bytes, read_lines, read_text
+from creditflow.envs.reading.streams import read_bytes, read_lines, read_text
 
 PACKS: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, lzma.compress]
 
@@ -72,17 +71,6 @@ def test_too_long_lines_are_rejected_with_their_number(tmp_path: Path) -> None:
 def test_paths_that_are_not_files_are_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read_bytes(tmp_path / name, 9)
-
-
-def test_decompressed_bytes_are_bounded() -> None:
-    assert decompress_bytes(zlib.compress(b"x" * 100), 100, "here") == b"x" * 100
-    for data, message in [
-        (zlib.compress(b"x" * 101), "more than 100 bytes"),
-        (zlib.compress(b"x" * 50)[:-1], "truncated"),
-        (b"junk", "damaged"),
-    ]:
-        with pytest.raises(DataError, match=f"here: .*{message}"):
-            decompress_bytes(data, 100, "here")
 
 
 # -- archives -----------------------------------------------------------------------------------------------------------

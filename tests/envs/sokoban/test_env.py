@@ -205,8 +205,7 @@ def test_state_keys_are_equal_exactly_for_equal_boards():
         ({"n_actions": 5}, "must be 4 or 9"),
         ({"reward": "sparce"}, "did you mean 'sparse'"),
         ({"max_steps": 0}, "max_steps must be a positive integer"),
-        ({"symbols": "#_OX√PP"}, "seven different"),
-        ({"symbols": "unicod"}, "seven different"),
+        ({"symbols": "unicod"}, "did you mean 'unicode'"),
         ({"separator": "ab"}, "separator"),
         ({"separator": "#"}, "also a symbol"),
         *(
@@ -234,7 +233,7 @@ def test_wrong_arguments_are_rejected_with_a_reason(kwargs, message):
 def test_an_unknown_render_mode_is_rejected_with_the_known_ones():
     modes: list[Any] = ["rgb", 7, ["ansi"]]
     for mode in modes:
-        with pytest.raises(ConfigError, match="rgb_array, ansi, human"):
+        with pytest.raises(ConfigError, match="rgb_array, ansi, got"):
             SokobanEnv(render_mode=mode)
 
 

@@ -7,9 +7,9 @@ from collections import Counter
 from importlib.resources import files
 
 import pytest
+from helpers.panels.sokoban import LENGTH_RANGES, level_strata, stratum_rows
 
 from creditflow.envs.sokoban import SokobanEnv, parse_level
-from creditflow.envs.sokoban.panel import LENGTH_RANGES, level_strata, stratum_rows
 from creditflow.envs.sokoban.tasks import build_task
 from creditflow.envs.tasks import load_panel
 

@@ -7,7 +7,8 @@ from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
 
-from creditflow.envs.sokoban.panel import small_rows
+from helpers.panels.sokoban import small_rows
+
 from creditflow.envs.sokoban.tasks import build_task
 from creditflow.envs.tasks import load_panel
 

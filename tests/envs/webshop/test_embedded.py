@@ -8,15 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from helpers.panels.webshop import panel_rows
+from helpers.panels.writing import write_panel
 from helpers.shared_data import shared_file
+from helpers.worlds.webshop_difficulty import measure
 
-from creditflow.envs.tasks import load_panel, write_panel
-from creditflow.envs.webshop.catalogue.calibration import measure
+from creditflow.envs.tasks import load_panel
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.stock import load_stock
 from creditflow.envs.webshop.goals.nouns import rule_tagger
 from creditflow.envs.webshop.oracle import GoalOracle
-from creditflow.envs.webshop.panel import panel_rows
 from creditflow.envs.webshop.reward import score_purchase
 from creditflow.envs.webshop.rules import INDEX, Shop
 

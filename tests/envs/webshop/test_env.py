@@ -4,45 +4,23 @@ from __future__ import annotations
 
 import threading
 
-import gymnasium as gym
 import pytest
-from gymnasium.utils.env_checker import check_env
 from helpers.worlds.webshop_small import small_stock, with_two_groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import creditflow
-from creditflow.envs import check_agent_env, make_vec
+from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.presets import OBSERVATION_MODES, PRESETS
 from creditflow.envs.webshop.render import insert_ads, page_nodes
 
 
-def test_gymnasiums_checker_passes_without_a_warning():
-    check_env(gym.make("creditflow/WebShop-v0").unwrapped)
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("obs_mode", OBSERVATION_MODES)
 def test_the_agent_contract_holds_in_every_preset_and_mode(preset, obs_mode):
     check_agent_env(creditflow.make("webshop", preset=preset, obs_mode=obs_mode, max_steps=12, ads=1), steps=30)
-
-
-def test_specs_round_trip_through_json():
-    spec = creditflow.make("webshop", preset="graphgpo", ads=2, panel="standard-v1:test").spec
-    assert spec is not None
-    env = gym.make(gym.envs.registration.EnvSpec.from_json(spec.to_json())).unwrapped
-    assert isinstance(env, WebShopEnv)
-    assert (env.preset.ads, env.preset.obs_mode) == (2, "text_rich")
-
-
-def test_vector_environments_work():
-    envs = make_vec("webshop", 3)
-    _, info = envs.reset(seed=5)
-    assert info["title_score"].dtype == float
-    envs.step(("search[tea]",) * 3)
-    envs.close()
 
 
 def test_searches_with_equal_results_are_one_state():
@@ -208,7 +186,7 @@ def test_advertisements_change_the_text_but_neither_state_nor_actions():
 
 
 def test_advertisements_appear_with_their_probability():
-    env = WebShopEnv(obs_mode="json")
+    env = WebShopEnv()
     env.reset(seed=1)
     nodes = page_nodes(env.shop, env.shop_state)
     counts = [len(insert_ads(nodes, 10, str(key), chance=0.3)) - len(nodes) for key in range(200)]

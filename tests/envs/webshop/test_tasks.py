@@ -77,13 +77,11 @@ def test_split_names_follow_the_preset():
         WebShopEnv(data=stock, preset="verl_agent", split="trian")
 
 
-def test_unsolvable_goals_are_flagged_and_left_out_on_request_only():
+def test_unsolvable_goals_are_flagged():
     stock = small_stock()
     everything = WebShopEnv(data=stock)
-    solvable = WebShopEnv(data=stock, solvable_only=True)
     flags = [everything.reset(options={"task": {"goal": i}})[1]["solvable"] for i in range(len(stock.goals))]
     assert 0 < sum(flags) < len(flags)
-    assert list(solvable.goal_tasks.numbers) == [i for i, flag in enumerate(flags) if flag]
 
 
 def test_goals_are_one_task_if_and_only_if_nothing_but_the_weight_differs() -> None:

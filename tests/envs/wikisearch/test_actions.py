@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from creditflow.envs.wikisearch.actions import JSON_CALLS, TEXT_CALLS, Call, is_tagged, tagged_thought, turn_fault
+from creditflow.envs.wikisearch.actions import JSON_CALLS, TEXT_CALLS, Call, Tool, is_tagged, tagged_thought, turn_fault
 from creditflow.envs.wikisearch.grading.rewards import FORMAT_RULES, Transcript
 from creditflow.envs.wikisearch.protocol.dialects import Dialect, dialect
 
@@ -49,14 +51,14 @@ def test_the_grammar_accepts_exactly_what_the_dialect_plays_as_it_was_meant(name
 @given(
     thought=WORDS,
     item=WORDS,
-    tool=st.sampled_from(["search", "visit", "answer"]),
+    tool=st.sampled_from(get_args(Tool)),
     space=st.sampled_from(["", " ", "\n\n"]),
 )
 def test_a_written_turn_is_accepted_and_read_as_its_thought_and_its_call(
-    name: str, thought: str, item: str, tool: str, space: str
+    name: str, thought: str, item: str, tool: Tool, space: str
 ) -> None:
     chosen = dialect(name)
-    call = Call(tool, (item,))  # type: ignore[arg-type]  # sampled from the three tools
+    call = Call(tool, (item,))
     text = f"{space}<think>{thought}</think>{space}{chosen.write(call)}{space}"
     assert turn_fault(text, calls=CALLS[name]) == ""
     assert chosen.parse(text) == (call, "", thought)

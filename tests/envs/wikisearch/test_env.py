@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import gymnasium as gym
 import pytest
-from gymnasium.utils.env_checker import check_env
 from helpers.worlds.wikisearch_small import WORLD, small_env
 
 import creditflow
@@ -12,8 +10,6 @@ from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.wrappers import InvalidActions, Recorder
-
-TOOL = "search: {}"
 
 
 def expert_steps(env: WikiSearchEnv, info: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -24,10 +20,6 @@ def expert_steps(env: WikiSearchEnv, info: dict[str, Any]) -> list[tuple[Any, ..
         outcomes.append(outcome)
         done = outcome[2] or outcome[3]
     return outcomes
-
-
-def test_the_default_passes_gymnasiums_check() -> None:
-    check_env(creditflow.make("wikisearch").unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
@@ -45,13 +37,6 @@ def test_the_contract_holds_under_other_settings(options: dict[str, Any]) -> Non
         assert not env.oracle.exact
         return
     check_agent_env(env, steps=40)
-
-
-def test_the_spec_round_trips_through_json() -> None:
-    env = creditflow.make("wikisearch", world=WORLD, dialect="tool_call", top_k=5)
-    assert env.spec is not None
-    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
-    assert again.reset(seed=4)[1]["task_id"] == env.reset(seed=4)[1]["task_id"]
 
 
 @pytest.mark.parametrize("dialect", ["plain", "search_r1", "tool_call"])
@@ -216,12 +201,3 @@ def test_the_environments_stop_reason_reaches_the_trajectory() -> None:
 def test_wrong_arguments_are_configuration_errors(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         small_env(**options)
-
-
-def test_a_vector_of_environments_steps() -> None:
-    envs = creditflow.make_vec("wikisearch", 2, world=WORLD)
-    envs.reset(seed=0)
-    _, rewards, _, _, infos = envs.step(("search: charter", "nonsense"))
-    assert rewards.tolist() == [0.0, 0.0]
-    assert infos["tool_calls"].tolist() == [1, 0]
-    envs.close()

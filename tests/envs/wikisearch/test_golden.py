@@ -1,6 +1,7 @@
 """Parity with the published systems, on golden data that they computed."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from creditflow.envs.wikisearch.grading.rewards import (
 )
 from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, set_f1, sub_match, token_f1
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, SearchR1, doc_lines
-from creditflow.envs.wikisearch.retrieval.documents import read_document
+from creditflow.envs.wikisearch.retrieval.base import read_document
 
 
 def cases(*families: str) -> list[Any]:
@@ -38,7 +39,9 @@ def close(found: float, wanted: float, tolerance: float) -> bool:
 
 
 def sequence(given: Any) -> Transcript:
-    return Transcript.of_sequence(given["sequence"], given.get("target", []))
+    prompt, marker, response = re.split(r"(<\|im_start\|>assistant\s*|$)", given["sequence"], maxsplit=1)
+    golden = tuple(given.get("target", []))
+    return Transcript(response, golden, prompt=prompt + marker) if marker else Transcript(prompt, golden, marked=False)
 
 
 SCORES = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.question_files import read_question, read_questions
-from creditflow.envs.wikisearch.questions import Question, question_task, with_virtual_answer
+from creditflow.envs.wikisearch.questions import Question, question_task
 
 NAMES = ["2wiki", "musique", "hotpotqa", "webshaper", "nq_open", "popqa", "triviaqa", "bamboogle", "frames"]
 
@@ -40,35 +40,6 @@ def test_the_evidence_graph_is_the_one_in_the_row(name: str) -> None:
         assert {(s, o) for s, _, o in question.edges} == {(s, o) for s, _, o in graph["edges"]}
         assert question.answer_node == (graph["answer_node"] or "")
         assert set(question.supporting) == set(row["gold_passage_ids"])
-
-
-def test_questions_without_an_answer_node_follow_the_named_rule() -> None:
-    path = shared_file("data/search/2wiki.jsonl.gz")
-    plain, skipped, virtual = (read_questions(path, answers=rule) for rule in ("none", "skip", "virtual"))
-    without = [question for question in plain if not question.answer_node]
-    assert 0 < len(without) == len(plain) - len(skipped)
-    assert all(question.answer_node for question in [*skipped, *virtual])
-    assert len(virtual) == len(plain)
-
-
-def test_a_virtual_answer_is_linked_to_the_compared_values() -> None:
-    row = {
-        "question": "Same country?",
-        "answer": "yes",
-        "evidences": [["A", "director", "X"], ["X", "country", "France"], ["B", "country", "Spain"]],
-        "supporting_facts": [["A", 0], ["B", 1], ["A", 2]],
-    }
-    question = with_virtual_answer(read_question(row))
-    assert question.answer_node == "yes"
-    assert question.edges[-2:] == (("France", "answer", "yes"), ("Spain", "answer", "yes"))
-    assert question.supporting == ("A", "B")
-    assert with_virtual_answer(question) == question
-
-
-def test_a_virtual_answer_never_takes_the_name_of_a_node() -> None:
-    question = Question("q", "?", ("no",), entities=(), edges=())
-    clash = with_virtual_answer(Question("q", "?", ("X",), entities=question.entities))
-    assert clash.answer_node == "X"
 
 
 @pytest.mark.parametrize(
@@ -170,11 +141,9 @@ def test_files_without_questions_are_data_errors(tmp_path: Path, text: str) -> N
         read_questions(tmp_path / "q.jsonl")
 
 
-def test_unknown_formats_and_rules_are_errors_with_the_near_name(tmp_path: Path) -> None:
+def test_unknown_formats_are_errors_with_the_near_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'hotpotqa'"):
         read_questions(tmp_path / "q", file_format="hotpot_qa")
-    with pytest.raises(ConfigError, match="did you mean 'virtual'"):
-        read_questions(tmp_path / "q", answers="virtuel")
 
 
 def test_golden_answers_of_which_nothing_would_be_left_are_named(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path, corpus: Path, counted: lis
     assert counted == [path] * 3
 
 
-@pytest.mark.parametrize("options", [{"file_format": ["auto"]}, {"answers": 3}, {"questions": 3}])
+@pytest.mark.parametrize("options", [{"file_format": ["auto"]}, {"questions": 3}])
 def test_options_of_another_type_are_configuration_errors(
     tmp_path: Path, corpus: Path, options: dict[str, object]
 ) -> None:

@@ -17,7 +17,6 @@ def test_real_samples_run_end_to_end(name: str) -> None:
         size=2,
         questions=str(shared_file(f"data/search/{name}.jsonl.gz")),
         corpus=str(shared_file("data/search/passages.jsonl.gz")),
-        answers="virtual",
         dialect="search_r1",
     )
     base = group.members[0].base
@@ -26,7 +25,6 @@ def test_real_samples_run_end_to_end(name: str) -> None:
     played = {}
     for agent in (ExpertAgent(), RandomAgent()):
         groups = list(play_groups(group, agent, tasks))
-        assert [g.task["answer_node"] != "" for g in groups] == [True] * QUESTIONS
         trajectories = [trajectory for g in groups for trajectory in g.trajectories]
         assert all(turn.valid for trajectory in trajectories for turn in trajectory.turns)
         played[agent.name] = sum(trajectory.success for trajectory in trajectories) / len(trajectories)

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.panels.manifests import list_questions, slice_rows
 from helpers.processes.child_process import outputs_of
 from helpers.shared_data import shared_file
 
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.tasks import load_panel, parse_panel_spec
-from creditflow.envs.wikisearch.data_check import DATA_SETS, list_questions, load_slices
+from creditflow.envs.wikisearch.data_check import DATA_SETS, load_slices
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.slices import PLAIN_SETS, SLICES, slice_rows
+from creditflow.envs.wikisearch.slices import PLAIN_SETS, SLICES
 from creditflow.train.cli import main
 from creditflow.train.rollout import play_groups
-from creditflow.train.rollout.answers import dialect_of
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.rollout.evaluation import evaluate
+from creditflow.train.rollout.evaluation import dialect_of, evaluate
 from creditflow.train.rollout.score_table import MEAN, score_rows
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -104,6 +104,7 @@ def test_an_id_is_the_same_question_in_every_process_and_order_of_the_file(tmp_p
 
 
 def test_a_table_of_several_sets_has_exact_match_and_f1_by_set() -> None:
+    pytest.importorskip("scipy")
     options: dict[str, Any] = {"panel": PLAYED, "questions": str(FOLDER), "corpus": str(PASSAGES)}
 
     def make_env() -> GroupEnv:

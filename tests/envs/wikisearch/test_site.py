@@ -1,4 +1,4 @@
-"""The corpus as a web site: entries show no evidence, URLs open pages and parts, readers choose from long pages."""
+"""The corpus as a web site: entries show no evidence, URLs open pages and parts, a goal chooses from long pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from gymnasium.utils.env_checker import check_env
-from helpers.servers.loopback import Exchange
-from helpers.servers.replies import replying, serving
 from helpers.worlds.wikisearch_small import small_env
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,15 +16,14 @@ from hypothesis import strategies as st
 import creditflow
 from creditflow import credit
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
-from creditflow.envs.errors import ConfigError, DataError, ServiceError
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import SITE, MemoryCorpus, Passage, site_url
-from creditflow.envs.wikisearch.retrieval.local import index_passages
-from creditflow.envs.wikisearch.retrieval.page_readers import ModelReader, best_overlap, make_reader
+from creditflow.envs.wikisearch.retrieval.local import best_overlap, index_passages
 from creditflow.envs.wikisearch.retrieval.site import (
     ENTRY,
     SiteOptions,
@@ -55,10 +52,11 @@ def long_env(folder: Path, **options: Any) -> WikiSearchEnv:
     rows = [{"id": p.id, "title": p.title, "text": p.text, "page": p.page} for p in PASSAGES]
     corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     questions.write_text(json.dumps(QUESTION.to_json()), encoding="utf-8")
-    options = {"site": {"page_passages": 3, "snippet": 20}, **options}
-    env = creditflow.make(
-        "wikisearch", questions=str(questions), corpus=str(corpus), dialect="browse", **options
-    ).unwrapped
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("creditflow.envs.wikisearch.env.SITE", SiteOptions(page_passages=3, snippet=20))
+        env = creditflow.make(
+            "wikisearch", questions=str(questions), corpus=str(corpus), dialect="browse", **options
+        ).unwrapped
     assert isinstance(env, WikiSearchEnv)
     return env
 
@@ -202,20 +200,6 @@ def test_entity_credit_reads_pages() -> None:
         assert all(math.isfinite(value) for one in found for value in one.flat_step_advantages)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"site": {"snipet": 3}}, "snippet"), ({"site": {"snippet": 0}}, "from 1 to 2000"), ({"site": 3}, "mapping"),
-        ({"site": {"page_passages": True}}, "page_passages"), ({"site": {"reader": {"url": "x"}}}, "page reader takes"),
-        ({"site": {"reader": 3}}, "page reader takes"),
-        ({"dialect": "plain", "site": {}}, "requires dialect='browse'"), ({"dialect": "brows"}, "browse"),
-    ],
-)  # fmt: skip
-def test_wrong_options_say_what_is_expected(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        small_env(**{"dialect": "browse", **options})
-
-
 def test_a_search_server_is_no_site(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text(json.dumps(QUESTION.to_json()), encoding="utf-8")
     with pytest.raises(ConfigError, match="give corpus=PATH"):
@@ -224,67 +208,12 @@ def test_a_search_server_is_no_site(tmp_path: Path) -> None:
         )
 
 
-# -- readers ----------------------------------------------------------------------------------------------------------
-def reply(text: str) -> Any:
-    return replying({"choices": [{"message": {"content": text}}]})
-
-
+# -- long pages ----------------------------------------------------------------------------------------------------------
 @given(st.text(max_size=20), st.lists(st.text(max_size=20), max_size=8), st.integers(1, 4))
 def test_best_overlap_is_ascending_bounded_and_fills_its_limit(goal: str, passages: list[str], limit: int) -> None:
     chosen = best_overlap(goal, passages, limit)
     assert chosen == sorted(set(chosen)) and len(chosen) == min(limit, len(passages))
     assert all(0 <= number < len(passages) for number in chosen)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("[4, 1]", [1, 4]), ("I choose [1, 1, 99].", [1]), ("[]", [0, 1]), ("[99]", [0, 1]), ("[5, 4, 3, 2]", [4, 5])],
-)
-def test_a_model_chooses_known_passages_up_to_the_limit(text: str, expected: list[int]) -> None:
-    with serving(reply(text)) as url:
-        reader = ModelReader(url, "m", max_attempts=1)
-        assert reader("nothing of it", [p.text for p in PASSAGES[:6]], 2) == expected
-
-
-@pytest.mark.parametrize("text", ["", "none", "[1, true]", "[-1]", '["1"]', "[" * 5_000, "[1" * 900, "{}"])
-def test_no_choice_is_an_error(text: str) -> None:
-    with serving(reply(text)) as url, pytest.raises(ServiceError, match="list of numbers"):
-        make_reader({"url": url, "model": "m", "max_attempts": 1})("goal", ["a", "b"], 1)
-
-
-def test_a_model_reads_long_pages_once_for_each_goal(tmp_path: Path) -> None:
-    asked: list[Any] = []
-
-    def answer(request: Exchange, body: Any) -> None:
-        asked.append(json.loads(body["messages"][1]["content"]))
-        reply("[5]")(request, body)
-
-    with serving(answer) as url:
-        reader = {"url": url, "model": "m"}
-        env = long_env(tmp_path, site={"page_passages": 3, "reader": reader})
-        env.reset(seed=0)
-        env.step(write("search", "Old Town"))
-        for _ in range(2):
-            _, _, _, _, info = env.step(write("visit", site_url("town"), goal="the harbour"))
-            assert info["doc_ids"] == ("town-5",)
-        env.step(write("visit", site_url("town", 1), goal="the harbour"))
-        env.step(write("visit", site_url("smith"), goal="the harbour"))
-    assert [case["goal"] for case in asked] == ["the harbour"]
-    assert list(asked[0]["passages"].values()) == [p.text for p in PASSAGES[:LONG]]
-
-
-def test_a_very_long_page_is_shown_to_the_model_in_part() -> None:
-    asked: list[Any] = []
-
-    def answer(request: Exchange, body: Any) -> None:
-        asked.append(json.loads(body["messages"][1]["content"]))
-        reply("[]")(request, body)
-
-    pages = ["x" * 60_000, "y" * 60_000, "the goal"]
-    with serving(answer) as url:
-        assert ModelReader(url, "m")("goal", pages, 1) == [2]
-        assert ModelReader(url, "m")("goal", ["z" * 200_000, "goal"], 1) == [1]
-    assert [list(case["passages"]) for case in asked] == [["0"]]
 
 
 # -- without visits -------------------------------------------------------------------------------------------------------
@@ -344,7 +273,6 @@ def test_a_search_alone_returns_whole_passages_with_the_urls_of_their_pages() ->
         ({"tools": "search"}, "must be a list"),
         ({"tools": ["serch"]}, "did you mean 'search'"),
         ({"tools": ["visit"]}, "needs the tool 'search'"),
-        ({"tools": ["search"], "dialect": "browse", "site": {"snippet": 10}}, "leave it out"),
     ],
 )
 def test_wrong_tools_are_refused(options: dict[str, Any], message: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 import creditflow
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.retrieval.site import SiteOptions
 
 TITLES = ("Ada Smith", "Bo Dahl", "Old Town", "Mill", "River Run", "Cora Lee")
 MOST = 5  # steps of an episode
@@ -40,10 +41,13 @@ def made(folder: Path, seed: int, *, golden: bool) -> WikiSearchEnv:
     )  # fmt: skip
     (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (folder / "questions.jsonl").write_text(json.dumps(question.to_json()), encoding="utf-8")
-    env = creditflow.make(
-        "wikisearch", questions=str(folder / "questions.jsonl"), corpus=str(folder / "corpus.jsonl"), dialect="browse",
-        site={"page_passages": one(1, 2, 3), "snippet": one(5, 40)}, top_k=one(1, 2), max_steps=MOST,
-    ).unwrapped  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        site = SiteOptions(page_passages=one(1, 2, 3), snippet=one(5, 40))
+        patch.setattr("creditflow.envs.wikisearch.env.SITE", site)
+        env = creditflow.make(
+            "wikisearch", questions=str(folder / "questions.jsonl"), corpus=str(folder / "corpus.jsonl"), dialect="browse",
+            top_k=one(1, 2), max_steps=MOST,
+        ).unwrapped  # fmt: skip
     assert isinstance(env, WikiSearchEnv)
     return env
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
@@ -21,18 +22,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from evidence.pictures import MARKS, Shown, draw
+
 import creditflow
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.tasks import parse_panel_spec
-from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.tasks import sokoban_mdp
+from creditflow.train.bench.report.tidy import Estimate
 from creditflow.wrappers import DenseReward, Potentials, Recorder, VectorDenseReward, relabel
 from creditflow.wrappers.dense_reward import make_store
 
 GAMMA = 0.97
 LEARNERS = {"q": "Q-learning", "ppo": "PPO", "sb3": "PPO (SB3)"}
+DRAWN = ("grouptd", "graphgpo", "rewardflow", "gigpo", "replay", "features")  # the first of them that were measured
 ENTROPIES = (0.003, 0.01, 0.03)  # of PPO; rates are chosen with the second
 RATES = {"q": (0.1, 0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)}
 CHOOSING_SEEDS = {"q": (1000, 1001, 1002), "ppo": (1000, 1001)}
@@ -52,7 +58,7 @@ ENVS: dict[str, dict[str, Any]] = {
     "WebShop": {"panel": "standard-v1:train", "max_steps": 10},
     "WikiSearch": {"panel": "standard-v1:train", "max_steps": 8},
 }
-LEARNED = ("grouptd", "grouptd-none", "gigpo", "gagpo", "rtmc", "hgpo", "rewardflow", "graphgpo")
+LEARNED = ("grouptd", "grouptd-none", "gigpo", "hgpo", "rewardflow", "graphgpo")
 RIVALS = ("count", "replay", "count-replay")  # exploration by counts, and learning again from the last episodes
 # episodes of a task from which a potential is learned; 10 without a number
 WINDOWS = ("graphgpo-window3", "graphgpo-window30")
@@ -63,7 +69,7 @@ OWN_ARMS = {
     "WikiSearch": ("gdcr", "pica"),
 }  # where states can be listed; where tasks have entities
 PPO_ARMS = (
-    "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features", "rewardflow-paper", "shuffled", "count", *PLAIN
+    "sparse", "grouptd", "gigpo", "rewardflow", "graphgpo", "features", "rewardflow-paper", "shuffled", "count", *PLAIN
 )  # fmt: skip
 LARGER_ARMS = ("sparse", "grouptd", "graphgpo", "features")  # of PPO on larger levels
 LARGER_RATES = RATES["ppo"][1:4]
@@ -243,9 +249,9 @@ def _greedy_success(env: Any, task: str, values: Values, seed: int) -> bool:
 def ppo(part: Mapping[str, Any], rate: float, entropy: float) -> dict[str, float]:
     """Success with sampled actions on trained and held-out levels: mean over the curve, and at its end."""
     import torch
+    from evidence.dense_rewards.ppo_dense import Options, learn
 
     from creditflow.envs.sokoban.vector import SokobanVectorEnv
-    from creditflow.train.examples.ppo_dense import Options, learn
 
     torch.set_num_threads(1)
     arm, seed = part["arm"], part["seed"]
@@ -450,28 +456,18 @@ def table_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def plot(table: list[dict[str, Any]], path: Path) -> None:
-    """Differences from the sparse reward, one pair of axes for each learner and environment."""
-    from matplotlib.figure import Figure
-
-    settings_of = list(dict.fromkeys((line["learner"], line["env"]) for line in table))
-    rows = -(-len(settings_of) // 4)
-    figure = Figure(figsize=(12.4, 4.2 * rows), layout="constrained")
-    for place, (learner, env) in enumerate(settings_of, 1):
-        axes = figure.add_subplot(rows, 4, place)
-        lines = [
-            line for line in table if (line["learner"], line["env"]) == (learner, env) and line["arm"] != "sparse"
-        ][::-1]
-        for height, line in enumerate(lines):
-            mean, low, high = line["area_minus_sparse"]
-            clear = low > 0.0 or high < 0.0
-            axes.plot([low, high], [height, height], color="#4477aa" if clear else "#999999", linewidth=2)
-            axes.plot([mean], [height], "o", color="#4477aa" if clear else "#999999")
-        axes.axvline(0.0, color="black", linewidth=0.8)
-        axes.set_yticks(range(len(lines)), [line["arm"] for line in lines])
-        axes.set_title(LEARNERS[learner] + f", {env}", fontsize=10)
-        axes.set_xlabel("success while learning,\nminus sparse")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    """Differences from the sparse reward, a panel for each learner and environment: the potentials that are compared most."""
+    panels = []
+    for learner, env in dict.fromkeys((line["learner"], line["env"]) for line in table):
+        lines = {line["arm"]: line for line in table if (line["learner"], line["env"]) == (learner, env)}
+        gains = {arm: Estimate(*line["area_minus_sparse"]) for arm, line in lines.items() if arm != "sparse"}
+        names = [arm for arm in DRAWN if arm in gains][:MARKS]
+        perfect = gains["oracle"].mean if "oracle" in gains else None
+        panels.append(
+            Shown(f"{LEARNERS[learner]}, {env}", {arm: gains[arm] for arm in names}, gains.get("shuffled"), perfect)
+        )
+    label = "success while learning, more than with the sparse reward"
+    draw(panels, path, label, control="shuffled potential", perfect="the oracle's potential", alike=False)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.train.bench.language_model.tables import PromptTable
-from creditflow.train.bench.learning.steps import policy_divergence
+from creditflow.train.bench.learning.policy import policy_divergence
 
 __all__ = ["ModelPolicy", "flat_parameters", "load_parameters", "parameter_vector"]
 

@@ -24,6 +24,8 @@ import torch
 from evidence.language_models.model_policy import ModelPolicy, load_parameters, parameter_vector
 from evidence.language_models.tables import with_history, with_plans
 from evidence.language_models.work import LanguageModelWork, TurnForm
+from evidence.settings.cells import Changes
+from helpers.worlds.tabulated import tabulate
 from numpy.typing import NDArray
 
 import creditflow
@@ -36,9 +38,8 @@ from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
-from creditflow.train.bench.exact.mdp import FiniteMDP, tabulate
+from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.language_model.tables import PromptTable, with_action
-from creditflow.train.bench.shared.kinds.changes import Changes
 from creditflow.train.policy.network.scratch import build_model
 from creditflow.train.run.assemble import scratch_tokenizer
 from creditflow.train.settings.model import ModelConfig, ScratchConfig

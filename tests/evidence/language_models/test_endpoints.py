@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from evidence.language_models.endpoints import endpoint
 
-from creditflow.train.bench.results import read_results
+from creditflow.train.bench.document import read_results
 
 HERE = Path(__file__).parent
 

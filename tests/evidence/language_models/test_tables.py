@@ -5,9 +5,8 @@ import pytest
 from evidence.language_models.tables import with_history, with_plans
 
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
-from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.simulate import simulate
-from creditflow.train.bench.exact.values import success
+from creditflow.train.bench.exact.values import softmax, success
 from creditflow.train.bench.language_model.tables import with_action
 
 HORIZON = 12

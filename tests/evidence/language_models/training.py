@@ -13,15 +13,16 @@ import torch
 from evidence.language_models.model_policy import ModelPolicy
 from evidence.language_models.setting import Setting
 from evidence.language_models.work import LearningWork, WarmUpWork
+from evidence.settings.cells import StudySampling
+from helpers.worlds.tabulated import noisy_expert
 from numpy.typing import NDArray
 
-from creditflow.train.bench.critics import StateFeatures
+from creditflow.train.bench.annotation_sources import StateFeatures
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import success, visitation
 from creditflow.train.bench.language_model.tables import PromptTable
-from creditflow.train.bench.learning.batch import Draw, Sampling
+from creditflow.train.bench.learning.batch import Draw
 from creditflow.train.bench.learning.learner import AdamUpdate, Learning
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import LossConfig, OptimizerConfig
@@ -144,7 +145,7 @@ def reinforce(setting: Setting, method: str, work: LearningWork, seed: int) -> l
     """
     config = OptimizerConfig(lr=work.lr, schedule="linear", warmup_fraction=0.05, min_lr_fraction=0.1)
     rates = [learning_rate(config, iteration, work.iterations) for iteration in range(work.iterations)]
-    sampling = Sampling(
+    sampling = StudySampling(
         work.tasks, work.size, LossConfig(aggregation=work.aggregation), key="text" if work.keys == "merged" else "state",
         fresh=work.keys == "fresh", together=False, wrong=work.wrong,
     )  # fmt: skip

@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from evidence.settings.cells import StateKeys, StudyCell
 from evidence.settings.estimators import ESTIMATORS, register_estimators
 
 from creditflow.envs.files.appended import read_appended
 from creditflow.train.bench.presets import SharedWork
-from creditflow.train.bench.shared.cells import SharedCell, StateKeys, run_unit
+from creditflow.train.bench.shared.cells import run_unit
 from creditflow.wrappers import credit
 
 __all__ = ["FACTORS", "Setting", "cells_of", "fraction", "half", "labels", "methods", "one_at_a_time", "settings"]
@@ -51,7 +52,7 @@ RANDOM: Final = 16  # settings of the random fraction
 BASELINE: Final = "grpo"
 EXACT: Final = "oracle_adv"
 REGISTERED: Final = (
-    "grpo", "gigpo", "graphgpo", "rewardflow", "hgpo", "gagpo", "rtmc", "ecpo", "grouptd", "mt_ppo[linear]",
+    "grpo", "gigpo", "graphgpo", "rewardflow", "hgpo", "grouptd", "mt_ppo[linear]",
 )  # fmt: skip
 CONTROLS: Final = ("stateless", EXACT)
 # equal to grpo here, read annotations that do not exist here, or were not run
@@ -98,10 +99,10 @@ class Setting:
         return self.keys != "hidden" or self.tasks != "pits"
 
     @property
-    def cell(self) -> SharedCell:
+    def cell(self) -> StudyCell:
         """The setting as a cell of the suite ``shared``."""
         wrong = self.outcome.removesuffix(" % wrong")
-        return SharedCell(
+        return StudyCell(
             self.tasks,
             self.features,
             int(self.batch),
@@ -196,9 +197,9 @@ def labels() -> list[str]:
     return [*methods(), *ALTERED]
 
 
-def cells_of(setting: Setting, wanted: Sequence[str]) -> Iterator[tuple[SharedCell, dict[str, str]]]:
+def cells_of(setting: Setting, wanted: Sequence[str]) -> Iterator[tuple[StudyCell, dict[str, str]]]:
     """The cells of a setting in which the wanted methods run, and in each what a method is called in the results."""
-    cells: dict[SharedCell, dict[str, str]] = {}
+    cells: dict[StudyCell, dict[str, str]] = {}
     for label in wanted:
         method, changes = ALTERED.get(label, (label, {}))
         cells.setdefault(replace(setting.cell, **changes), {})[method] = label

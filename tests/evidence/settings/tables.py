@@ -1,6 +1,7 @@
 """Leads over grpo in the settings, from the stored results.
 
 python tests/evidence/settings/tables.py tests/evidence/settings/results.jsonl tests/evidence/settings/second.jsonl
+python tests/evidence/settings/tables.py --leaderboard tests/evidence/settings/results.jsonl tests/evidence/settings/second.jsonl
 python tests/evidence/settings/tables.py --figures tests/evidence/settings/results.jsonl > assets/schemes/figures.json
 """
 
@@ -18,11 +19,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.settings.run import BASELINE, EXACT, FACTORS, Setting, half, rows_of, settings
 
-from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.tidy import Estimate
 from creditflow.train.statistics import crossed_mean
 from creditflow.wrappers import credit
 
-__all__ = ["FILTERS", "Leads", "close", "figures", "leads_of", "level_table", "mean_lead"]
+__all__ = ["FILTERS", "Leads", "close", "figures", "leaderboard", "leads_of", "level_table", "mean_lead"]
 
 Leads = Mapping[
     Setting, Mapping[str, float]
@@ -114,22 +115,59 @@ def close(leads: Leads, method: str, chosen: Callable[[Setting], bool]) -> tuple
     return sum(gap <= CLOSE for gap in gaps), len(gaps), max(gaps, default=0.0)
 
 
-def level_table(runs: Sequence[Leads]) -> str:
-    """Level by level the mean lead over grpo of some methods, as Markdown: the mean over conditions and runs ± half its 95 % interval.
+def unbroken(text: str) -> str:
+    """Numbers with minus signs, and without a line break before their intervals."""
+    return text.replace("-", "−").replace(" ± ", "\u00a0±\u00a0")
+
+
+RANKED: Final[Mapping[str, str]] = {
+    "oracle_adv": "perfect credit",
+    **{name: f"`{name}`" for name in ("grouptd", "blend", "graphgpo", "rewardflow", "g2po", "gigpo", "mt_ppo[linear]", "grpo", "hgpo")},
+    "stateless": "plain discounted return (`stateless`)",
+}  # fmt: skip
+COLUMNS: Final = {
+    "all settings": "all",
+    "steps of equal KL divergence": "steps of KL .003",
+    "Adam": "Adam at .05",
+    "groups of 4": "groups of 4",
+    "keys merge states": "keys merged at random",
+    "states never repeat": "keys that never recur",
+    "wrong outcomes": "5 to 20 % of outcomes wrong",
+}
+
+
+def over_runs(runs: Sequence[Leads], method: str, level: str) -> tuple[Estimate, int]:
+    """A method's lead over grpo in the settings of a level, mean over conditions and runs, and the number of conditions.
 
     A condition is one sample: the mean of its updates and runs.
     """
+    by_condition: dict[tuple[str, str], list[float]] = {}
+    for setting, of in (item for leads in runs for item in leads.items() if LEVELS[level](item[0])):
+        by_condition.setdefault((setting.tasks, setting.condition), []).append(of[method])
+    means = [np.mean(values) for values in by_condition.values()]
+    return Estimate.of(crossed_mean(np.array(means)[:, None])), len(means)
+
+
+def leaderboard(runs: Sequence[Leads]) -> str:
+    """Method by method the mean lead over grpo, and how often the method is close to the best, as Markdown."""
+    lines = [f"| method | {' | '.join(COLUMNS)} | close to the best |", f"|{' --- |' * (2 + len(COLUMNS))}"]
+    for method in sorted(RANKED, key=lambda name: -over_runs(runs, name, "all")[0].mean):
+        cells = [over_runs(runs, method, level)[0].short(1, "+") for level in COLUMNS.values()]
+        near = [close(leads, method, FILTERS["all"])[:2] for leads in runs]
+        share = "–" if method == EXACT else f"{100 * sum(a for a, _ in near) / sum(b for _, b in near):.0f}%"
+        cells = ["0" if method == BASELINE else unbroken(cell) for cell in cells]
+        lines.append(f"| {RANKED[method]} | {' | '.join([*cells, share])} |")
+    return "\n".join(lines) + "\n"
+
+
+def level_table(runs: Sequence[Leads]) -> str:
+    """Level by level the mean lead over grpo of some methods, as Markdown: the mean over conditions and runs ± half its 95 % interval."""
     lines = [f"| settings | conditions | {' | '.join(LEVEL_METHODS)} |", f"|{' --- |' * (2 + len(LEVEL_METHODS))}"]
-    for name, chosen in LEVELS.items():
-        by_condition: dict[tuple[str, str], list[Mapping[str, float]]] = {}
-        for setting, of_setting in (item for leads in runs for item in leads.items() if chosen(item[0])):
-            by_condition.setdefault((setting.tasks, setting.condition), []).append(of_setting)
-        cells = []
-        for method in LEVEL_METHODS:
-            means = [np.mean([of_setting[method] for of_setting in of]) for of in by_condition.values()]
-            estimate = Estimate.of(crossed_mean(np.array(means)[:, None]))
-            cells.append(estimate.short(1, "+") if len(means) > 2 else f"{estimate.mean:+.1f}")
-        lines.append(f"| {name} | {len(by_condition)} | {' | '.join(cells)} |")
+    for level in LEVELS:
+        estimates = [over_runs(runs, method, level) for method in LEVEL_METHODS]
+        count = estimates[0][1]
+        cells = [estimate.short(1, "+") if count > 2 else f"{estimate.mean:+.1f}" for estimate, _ in estimates]
+        lines.append(f"| {level} | {count} | {unbroken(' | '.join(cells))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -149,5 +187,7 @@ def figures(path: Path) -> str:
 if __name__ == "__main__":
     if sys.argv[1] == "--figures":
         sys.stdout.write(figures(Path(sys.argv[2])))
+    elif sys.argv[1] == "--leaderboard":
+        sys.stdout.write(leaderboard([leads_of(Path(name)) for name in sys.argv[2:]]))
     else:
         sys.stdout.write(level_table([leads_of(Path(name)) for name in sys.argv[1:]]))

@@ -16,7 +16,9 @@ from evidence.settings.run import (
     cells_of,
     half,
     layout_seed,
+    measure,
     one_at_a_time,
+    rows_of,
     run,
     settings,
 )
@@ -62,7 +64,7 @@ def test_both_updates_of_a_condition_are_in_one_half_and_have_one_layout_seed():
 
 def test_a_cell_has_the_levels_of_its_setting():
     cell = Setting("sokoban", "hidden", "0/1", "20 % slips", "60", "4", "32", "local", "Adam .05").cell
-    assert (cell.tasks, cell.keys, cell.slip, cell.horizon) == ("sokoban-boxes", "aliased", 0.2, 60)
+    assert (cell.state_keys, cell.keys, cell.slip, cell.horizon) == ("hidden", "aliased", 0.2, 60)
     assert (cell.size, cell.batch, cell.rate) == (4, 32, 0.05)
     assert (Setting(outcome="10 % wrong").cell.wrong, Setting(outcome="graded").cell.graded) == (0.1, True)
 
@@ -80,3 +82,13 @@ def test_results_of_another_seed_are_not_mixed_in(tmp_path):
     with pytest.raises(SystemExit, match="has results of seed 17, not of 18; name another file"):
         run(file, 1, 18, 0.0, stored=False)
     assert file.read_text("utf-8") == first
+
+
+@pytest.mark.parametrize("number", [3, 250])
+@pytest.mark.parametrize("file", ["results.jsonl", "second.jsonl"])
+def test_stored_jobs_run_again_give_their_numbers(file, number):
+    row = rows_of(HERE / file)[number]
+    [setting] = [setting for setting in settings() if str(setting) == row["setting"]]
+    again = measure(setting, [*row["values"], *row["undefined"]], row["seed"], row["unit"])
+    for method, values in row["values"].items():
+        assert again["values"][method] == pytest.approx(values, abs=1e-4), method

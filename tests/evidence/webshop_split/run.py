@@ -576,7 +576,7 @@ def gained(row: Mapping[str, float], part: str, other: str) -> float:
 
 
 COLUMNS: Final[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
-    "pretended": lambda row: gained(row, "all", "unseen"),
+    "added by the leak": lambda row: gained(row, "all", "unseen"),
     "trained on − not": lambda row: gained(row, "seen", "unseen"),
     "leaking − clean, same goals": lambda row: row["same"] - row["clean"],
 }

@@ -1,4 +1,4 @@
-"""The guide to WebShop's leaking split reports what the stored results contain, and stored jobs can be run again."""
+"""The page on WebShop's leaking split reports what the stored results contain, and stored jobs can be run again."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from evidence.webshop_split import run
-from helpers.shared_data import ROOT, shared_file
+from helpers.shared_data import shared_file
 
 from creditflow.envs.webshop.catalogue.stock import load_stock
 
 HERE = Path(run.__file__).parent
 ROWS = run.rows_of(HERE / "results.jsonl")
-GUIDE = (ROOT / "assets/site/pages/how_to/webshop_split.md").read_text("utf-8")
+PAGE = (HERE / "README.md").read_text("utf-8")
 STUDIED = [row for row in ROWS if row["job"].get("shop") in run.SHOPS]
 REPLAYED = {row["job"]["seed"]: row["fractions"] for row in ROWS if "replay" in row["job"]}
 
 
-def test_the_table_of_the_guide_is_that_of_the_results():
-    assert f"\n\n{run.table(STUDIED)}\n\n" in GUIDE
+def test_the_table_of_the_page_is_that_of_the_results():
+    assert f"\n\n{run.table(STUDIED)}\n\n" in PAGE
 
 
-def test_the_guide_states_the_replayed_fractions():
+def test_the_page_states_the_replayed_fractions():
     assert len(REPLAYED) == 10
     fractions = 100.0 * np.array(list(REPLAYED.values()))
     steps = [run.EVERY * number for number in range(fractions.shape[1])]
@@ -35,13 +35,13 @@ def test_the_guide_states_the_replayed_fractions():
         f"Over all evaluations the mean is {abs(off):.1f} points {'above' if off > 0 else 'below'} the formula",
         f"{expected[-1]:.1f}%",
     ):
-        assert text in GUIDE.replace("\n", " ")
+        assert text in " ".join(PAGE.split())
 
 
-def test_the_bound_of_the_guide_follows_from_its_fraction():
+def test_the_bound_of_the_page_follows_from_its_fraction():
     """v = p s + (1 − p) u with s ≤ 1, so that v − u ≤ p (1 − v) / (1 − p)."""
     fraction = run.expected_fraction(run.GOALS, run.HELD_OUT, run.STEPS)
-    (stated,) = re.findall(r"With 73\.8% this is at most ([\d.]+) points", GUIDE)
+    (stated,) = re.findall(r"With 73\.8% this is at most ([\d.]+) points", PAGE)
     assert stated == f"{100.0 * fraction * (1.0 - 0.738) / (1.0 - fraction):.1f}"
 
 

@@ -1,4 +1,4 @@
-"""The dense tier: one small random encoder that everything here shares. Needs torch, transformers and faiss."""
+"""The dense tier: one small random encoder that everything here shares. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-HAVE_DENSE = all(find_spec(name) is not None for name in ("torch", "transformers", "faiss"))
+HAVE_DENSE = all(find_spec(name) is not None for name in ("torch", "transformers"))
 collect_ignore_glob = [] if HAVE_DENSE else ["test_*.py"]
 
 

@@ -18,7 +18,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import EncoderSettings
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
+from creditflow.envs.wikisearch.retrieval.engines.dense_index import DenseOptions
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 
 pytestmark = pytest.mark.dense
@@ -82,7 +82,7 @@ def test_exact_search_is_brute_force_over_the_encoders_own_vectors(encoder: Path
 
 def test_an_environment_searches_with_it(encoder: Path, tmp_path: Path) -> None:
     world = tmp_path / "world"
-    from creditflow.envs.wikisearch.retrieval.documents import read_passages
+    from creditflow.envs.wikisearch.retrieval.base import read_passages
     from creditflow.envs.wikisearch.world.build import build_wiki
 
     build_wiki(world, articles=400, questions=8)
@@ -98,7 +98,7 @@ def test_an_environment_searches_with_it(encoder: Path, tmp_path: Path) -> None:
 
 
 def test_a_moved_folder_opens_elsewhere(encoder: Path, tmp_path: Path) -> None:
-    path = build(tmp_path / "index", encoder, approximate="sq8")
+    path = build(tmp_path / "index", encoder)
     found = opened(path, encoder).search(["market"], 4)
     shutil.move(path, tmp_path / "moved")
     assert opened(tmp_path / "moved", encoder).search(["market"], 4) == found

@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import EncoderSettings, folder_settings
-from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.envs.wikisearch.retrieval.store import open_engine
 from creditflow.train.cli import main
 from creditflow.wrappers.canonical.sentence_embedder import SentenceEmbedder
 

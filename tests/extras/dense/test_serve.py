@@ -21,7 +21,7 @@ from helpers.worlds.retrieval_contract import PASSAGES as EVERY
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import bound, url_of
-from creditflow.envs.wikisearch.retrieval.documents import write_document
+from creditflow.envs.wikisearch.retrieval.base import write_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.server import ServerLimits, create_app
@@ -49,8 +49,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options(request: pytest.FixtureRequest, corpus: Path, encoder: Path) -> list[str]:
     index = corpus.parent / request.param
     found = ["--engine", request.param, "--index", str(index), "--encoder", str(encoder)]
-    build = ["--corpus", str(corpus), "--query-prefix", "query: ", "--passage-prefix", "passage: ", "--max-tokens", "24",
-             "--approximate", "sq8", "--pooling", "mean", "--no-normalise", "--batch", "16", "--build-only"]  # fmt: skip
+    built = ("query_prefix=query: ", "passage_prefix=passage: ", "max_tokens=24", "pooling=mean",
+             "normalise=false", "batch=16")  # fmt: skip
+    build = ["--corpus", str(corpus), *(word for setting in built for word in ("--build", setting)), "--build-only"]
     assert serve_search.run(parsed(*found, *build)) == 0
     header = json.loads((index / "header.json").read_text())
     asked = {"query_prefix": "query: ", "passage_prefix": "passage: ", "max_tokens": 24, "normalise": False}
@@ -60,7 +61,7 @@ def options(request: pytest.FixtureRequest, corpus: Path, encoder: Path) -> list
 
 @pytest.fixture(scope="module")
 def engine(options: list[str]) -> LocalRetriever:
-    return serve_search._engine(parsed(*options, "--probes", "8", "--threads", "2"))
+    return serve_search._engine(parsed(*options, "--threads", "2"))
 
 
 def post(url: str, body: Any) -> tuple[int, Any]:
@@ -138,8 +139,8 @@ def test_the_command_serves_on_loopback(options: list[str]) -> None:
     [
         (("--engine", "dense", "--build-only", "--corpus", "p.jsonl", "--index", "new"), "needs --encoder"),
         (
-            ("--engine", "bm25", "--build-only", "--corpus", "p.jsonl", "--index", "new", "--lists", "4"),
-            "--lists is for",
+            ("--engine", "bm25", "--build-only", "--corpus", "p.jsonl", "--index", "new", "--build", "batch=4"),
+            "--build is for",
         ),
         (("--build-only", "--corpus", "p.jsonl", "--index", "new", "--encoder", "e"), "--encoder is for"),
         (("--engine", "dense", "--encoder", "e"), "need --corpus or --index"),

@@ -8,8 +8,8 @@ import pytest
 from helpers.page_blocks import run_page
 from helpers.shared_data import ROOT
 
-from creditflow.assets.site.markdown import RUNNABLE, blocks_of
-from creditflow.assets.site.repository import RUN
+from builder.markdown import RUNNABLE, blocks_of
+from builder.repository import RUN
 
 pytestmark = pytest.mark.docs
 

@@ -128,29 +128,6 @@ def test_wrappers_and_vector_environments_of_gem_apply(options: dict[str, Any]) 
         )  # reset in the same step
 
 
-def test_the_reward_is_the_environments_plus_a_difference_of_potentials() -> None:
-    env = made("wikisearch", potential="gdcr", gamma=0.9)
-    plain = made("wikisearch")
-    asked = env.reset(seed=1)[0].split("Question:")[-1].split("\n")[0].strip()
-    plain.reset(seed=1)
-    shaped = 0.0
-    for query in ("search", "search", "answer"):
-        action = f"<{query}> {asked} </{query}>"
-        *_, done, _, info = env.step(action)
-        *_, own = plain.step(action)
-        assert info["raw_reward"] == own["raw_reward"]
-        shaped += abs(info["shaping"])
-    assert shaped > 0
-    assert done
-    for wrong in ({"potential": "gdcr"}, {"gamma": 0.9}, {"log": "x.jsonl"}):
-        with pytest.raises(ConfigError, match="given together"):
-            made("wikisearch", **wrong)
-    with pytest.raises(ConfigError, match="a log would have no effect"):
-        made("wikisearch", potential="gdcr", gamma=0.9, log="x.jsonl")
-    with pytest.raises(ConfigError, match="learned from recorded episodes"):
-        made("wikisearch", potential="rewardflow", gamma=0.9)
-
-
 @pytest.mark.parametrize("turns", [1, 2])
 def test_max_turns_truncates_before_the_environments_own_limit(turns: int) -> None:
     env = made("sokoban", max_turns=turns)

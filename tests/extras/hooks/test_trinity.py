@@ -54,12 +54,22 @@ def test_without_ends_a_positive_reward_is_a_success() -> None:
     )  # outcomes are rewards, whatever the end
 
 
-def test_groups_of_one_have_no_credit_and_missing_steps_are_refused() -> None:
+@pytest.mark.parametrize("first_step", [0, 1])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_run_without_its_first_turn_or_a_later_one_is_refused(first_step: int, lost: int) -> None:
+    from creditflow.train.adapters.trinity import CreditAdvantage
+
+    exps = experiences(CASES[0], first_step=first_step)
+    kept = [exp for exp in exps if (exp.eid.run, exp.eid.step) != (0, first_step + lost)]
+    assert len(kept) == len(exps) - 1
+    with pytest.raises(TrajectoryError, match="counted from 0 without gaps"):
+        CreditAdvantage("gigpo")(kept)
+
+
+def test_groups_of_one_have_no_credit() -> None:
     from creditflow.train.adapters.trinity import CreditAdvantage
 
     exps = experiences(CASES[0])
-    with pytest.raises(TrajectoryError, match="counted from 0 without gaps"):
-        CreditAdvantage("gigpo")([exp for exp in exps if exp.eid.step != 1])
     alone, metrics = CreditAdvantage("gigpo")([exp for exp in exps if exp.eid.run == 0])
     assert not any(exp.advantages.any() for exp in alone)
     assert metrics["credit/groups"] == 0.0

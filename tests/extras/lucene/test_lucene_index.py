@@ -1,16 +1,10 @@
 """The Lucene engine in a Java virtual machine: our own index folders, and indexes built by Anserini."""
 
-import hashlib
-import json
 import os
-import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.shared_data import shared_file
@@ -18,21 +12,16 @@ from helpers.worlds.retrieval_contract import (
     CHECKS,
     HARMS,
     PASSAGES,
-    check_corpus,
     check_damage,
-    check_hostile,
-    check_search,
     real_questions,
 )
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, ServiceError
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage
-from creditflow.envs.wikisearch.retrieval.documents import read_passages, write_document
-from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java, java_machine
-from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
-from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.base import Passage, read_passages
+from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.retrieval.store import open_corpus, open_engine, open_store, write_store
 
 pytestmark = pytest.mark.lucene
 pytest.importorskip("jnius_config", reason="needs the extra [lucene]")
@@ -88,82 +77,6 @@ def test_an_id_that_lucene_cannot_hold_is_rejected(tmp_path: Path, passage: Pass
     assert list(tmp_path.iterdir()) == []
 
 
-def prebuilt(tmp_path: Path, passages: list[Passage], *options: str) -> tuple[str, str]:
-    """A passage file and the index that Anserini's own command makes of it."""
-    (tmp_path / "corpus").mkdir()
-    lines = [json.dumps(write_document(passage)) for passage in passages]
-    (tmp_path / "corpus" / "p.jsonl").write_text("\n".join(lines) + "\n", encoding="ascii")
-    subprocess.run(
-        [
-            JAVA.command, "-Xmx256m", "-cp", JAR, "io.anserini.index.IndexCollection", "-collection", "JsonCollection",
-            "-generator", "DefaultLuceneDocumentGenerator", "-threads", "1", "-memoryBuffer", "64", "-input",
-            tmp_path / "corpus", "-index", tmp_path / "lucene", *options,
-        ],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return str(tmp_path / "corpus" / "p.jsonl"), str(tmp_path / "lucene")
-
-
-@pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A passage file, and an index that does not store the passages."""
-    return prebuilt(tmp_path_factory.mktemp("theirs"), PASSAGES)
-
-
-def test_an_index_of_anserini_is_searched_with_passages_from_its_file(theirs: tuple[str, str]) -> None:
-    corpus, index = theirs
-    engine = open_engine(corpus=corpus, index=index, engine="lucene")
-    check_corpus(engine)
-    check_search(engine)
-
-
-def test_an_index_of_anserini_is_searched_with_passages_from_an_index_folder_of_ours(
-    theirs: tuple[str, str], tmp_path: Path
-) -> None:
-    _, index = theirs
-    write_store(tmp_path / "ours", PASSAGES)
-    check_corpus(open_engine(corpus=str(tmp_path / "ours"), index=index))
-
-
-def test_an_index_of_anserini_with_stored_passages_needs_no_file(tmp_path: Path) -> None:
-    shown = [passage for passage in PASSAGES if passage.contents.strip()]  # Anserini leaves blank ones out
-    _, index = prebuilt(tmp_path, shown, "-storeRaw")
-    engine, memory = open_engine(index=index), index_passages(MemoryCorpus(shown))
-    check_search(engine)  # includes passages of the first page, whose name is not its title
-    check_hostile(engine)
-    names = [shown[0].page, shown[5].id, shown[9].title, "z", "ü/1", "nobody"]
-    assert engine.visit(names, "market") == memory.visit(names, "market")
-    assert engine.fetch(["z", shown[3].id]) == [shown[-3], shown[3]]
-    assert len(engine.digest) == 32
-    with pytest.raises(DataError, match="has no passage 'nobody'"):
-        engine.fetch(["nobody"])
-
-
-def test_an_index_without_passages_needs_their_file(theirs: tuple[str, str]) -> None:
-    with pytest.raises(DataError, match="without -storeRaw"):
-        open_engine(index=theirs[1])
-
-
-@pytest.mark.parametrize("change", ["fewer", "more", "other"])
-def test_a_corpus_that_is_not_what_was_indexed_is_rejected(
-    theirs: tuple[str, str], tmp_path: Path, change: str
-) -> None:
-    _, index = theirs
-    extra = Passage("new", "New", "one more", "New")
-    changed = {"fewer": PASSAGES[1:], "more": [*PASSAGES, extra], "other": [extra, *PASSAGES[1:]]}[change]
-    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(write_document(p)) for p in changed), encoding="ascii")
-    with pytest.raises(DataError, match="do not belong together"):
-        open_engine(corpus=str(tmp_path / "q.jsonl"), index=index)
-
-
-def test_a_broken_foreign_index_is_a_data_error(theirs: tuple[str, str], tmp_path: Path) -> None:
-    corpus, index = theirs[0], str(tmp_path / "lucene")
-    shutil.copytree(theirs[1], index)
-    next(Path(index).glob("segments_*")).write_bytes(b"no segments")
-    with pytest.raises(DataError, match="Lucene cannot open it"):
-        open_engine(corpus=corpus, index=index)
-
-
 def test_the_memory_of_a_running_java_machine_cannot_change(folder: Path) -> None:
     open_corpus(str(folder))
     with pytest.raises(ConfigError, match="cannot become 77m"):
@@ -184,7 +97,7 @@ def alone(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-OPEN = "from creditflow.envs.wikisearch.retrieval.opening import open_engine; e = open_engine(index={!r}{}); "
+OPEN = "from creditflow.envs.wikisearch.retrieval.store import open_engine; e = open_engine(index={!r}{}); "
 
 
 def test_the_memory_limit_reaches_java_and_pyserini_gives_the_jar(folder: Path) -> None:
@@ -215,7 +128,7 @@ def test_searching_in_a_fork_of_a_process_with_java_is_rejected_with_the_remedy(
 
 def test_a_java_machine_that_other_code_started_is_reported(folder: Path) -> None:
     code = (
-        "import jnius\nfrom creditflow.envs.wikisearch.retrieval.opening import open_engine\n"
+        "import jnius\nfrom creditflow.envs.wikisearch.retrieval.store import open_engine\n"
         f"try:\n    open_engine(index={str(folder)!r})\nexcept ConnectionError as error:\n    print(error)"
     )
     assert "started without Anserini" in alone(code, JAVA_HOME=str(JAVA.home))
@@ -243,7 +156,7 @@ def test_a_searcher_of_pyserini_that_the_program_opened_first_does_not_harm(fold
 
 def test_without_what_the_searcher_imports_the_extra_is_named(folder: Path) -> None:
     code = (
-        "import sys; sys.modules['pandas'] = None\nfrom creditflow.envs.wikisearch.retrieval.opening import open_engine\n"
+        "import sys; sys.modules['pandas'] = None\nfrom creditflow.envs.wikisearch.retrieval.store import open_engine\n"
         f"try:\n    open_engine(index={str(folder)!r})\nexcept ModuleNotFoundError as error:\n    print(error)"
     )
     assert "pip install -e '.[lucene]'" in alone(code)
@@ -264,66 +177,8 @@ def test_the_searcher_returns_what_anserinis_own_returned(folder: Path, threads:
     assert hits == list(GOLDEN.values())
 
 
-@pytest.fixture
-def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A small index in pyserini's table of prebuilt ones, as an archive that a file address serves, and an empty cache."""
-    shown = [passage for passage in PASSAGES if passage.contents.strip()]
-    _, index = prebuilt(tmp_path, shown, "-storeRaw")
-    archive = tmp_path / "lucene-index.tiny.tar.gz"
-    with tarfile.open(archive, "w:gz") as file:
-        file.add(index, "lucene-index.tiny")
-    java_machine()
-    stats = java_machine().call(lambda _: import_module("pyserini.index").IndexReader(index).stats())
-    digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
-    entry = {"urls": [archive.as_uri()], "md5": digest}
-    entry |= {name: stats[name] for name in ("documents", "unique_terms", "total_terms")}
-    monkeypatch.setitem(import_module("pyserini.prebuilt_index_info").TF_INDEX_INFO, "tiny", entry)
-    monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    open_engine.cache_clear()
-    return entry
-
-
-def test_a_prebuilt_index_is_opened_by_its_name_and_downloaded_once(
-    published: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    engine = open_engine(engine="lucene", index="tiny")
-    check_search(engine)
-    assert [path.name for path in (tmp_path / "cache" / "indexes").iterdir()] == [
-        f"lucene-index.tiny.{published['md5']}"
-    ]
-    (tmp_path / "lucene-index.tiny.tar.gz").unlink()
-    open_engine.cache_clear()
-    assert open_engine(engine="lucene", index="tiny").digest == engine.digest
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"urls": ["file:///nowhere/tiny.tar.gz"]}, "tiny cannot be downloaded: .*nowhere"),
-        ({"md5": "0" * 32}, "does not match checksum"),
-        ({"documents": 1}, "fails consistency check"),
-    ],
-)
-def test_a_prebuilt_index_that_is_not_what_was_published_is_rejected(
-    published: dict[str, Any], change: dict[str, Any], message: str
-) -> None:
-    published |= change
-    with pytest.raises(ServiceError, match=message):
-        open_engine(engine="lucene", index="tiny")
-
-
-def test_a_name_that_pyserini_does_not_have_is_corrected() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'wikipedia-dpr-100w'"):
-        open_engine(engine="lucene", index="wikipedia-dpr-100")
-
-
-def test_an_environment_searches_with_it(theirs: tuple[str, str], tmp_path: Path) -> None:
-    corpus, index = theirs
+def test_an_environment_searches_with_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text('{"question": "Who?", "answers": ["A"]}\n', encoding="ascii")
-    env = WikiSearchEnv(
-        questions=str(tmp_path / "q.jsonl"), retriever={"engine": "lucene", "index": index, "corpus": corpus}
-    )
+    env = WikiSearchEnv(questions=str(tmp_path / "q.jsonl"), retriever={"engine": "lucene", "index": str(folder)})
     env.reset(seed=0)
     assert env.step("search: market charter")[4]["doc_ids"]

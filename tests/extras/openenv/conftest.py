@@ -43,7 +43,7 @@ def log(levels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def sokoban(openenv_is_there: None) -> Iterator[Server]:
     """A server of Sokoban's published panel with four sessions."""
-    with env_server("sokoban", "--panel", "standard-v1", "--max-sessions", "4") as server:
+    with env_server("sokoban", "--panel", "standard-v1", "--limit", "sessions=4") as server:
         yield server
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from helpers.servers.env_server import env_server, free_url, start
-from helpers.servers.load import require_ends_under_load
 
 pytestmark = pytest.mark.openenv
 
@@ -52,9 +51,3 @@ def test_an_interrupted_server_ends_at_once_and_tells_its_clients(levels: Path) 
         assert process.wait(timeout=30) == 130
         with pytest.raises((ConnectionClosed, ConnectionError)):
             client.step("up")
-
-
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
-@pytest.mark.parametrize("path", ["health", "schema"])
-def test_a_server_under_load_answers_and_ends_at_once(path: str, sent: signal.Signals) -> None:
-    require_ends_under_load(["serve", "env", "sokoban", "--port"], path, None, sent)

@@ -181,7 +181,11 @@ def test_incomplete_and_unfitting_outputs_are_refused(config: EpisodeConfig) -> 
     refused(TrajectoryError, "turns and . sampled completions", loss_masks=cut)
     ids = [TrajectoryID("alone", 0), *output["trajectory_ids"][1:]]
     refused(TrajectoryError, "group '.*' has 1 episode: credit compares", trajectory_ids=ids)
-    refused(ConfigError, "step_wise_trajectories=false", is_last_step=[True] * len(rows))
+    refused(ConfigError, "is_last_step has 1 entries", is_last_step=[True])
+    refused(TrajectoryError, "does not end", is_last_step=[False] * len(rows))
+    refused(TrajectoryError, "does not end", is_last_step=[True] * (len(rows) - 1) + [False])
+    twice = [*output["trajectory_ids"][1:], output["trajectory_ids"][1]]
+    refused(TrajectoryError, "a second time", is_last_step=[True] * len(rows), trajectory_ids=twice)
     refused(ConfigError, "needs trajectory_ids", trajectory_ids=None)
     with pytest.raises(ConfigError, match="annotators"):
         credit_output(output, credit.make("ppo_gae"))

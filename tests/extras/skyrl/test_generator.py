@@ -18,7 +18,7 @@ from helpers.trainers.replayed import assert_same_credit, replayed
 from helpers.trainers.skyrl_groups import groups_of
 
 from creditflow import credit
-from creditflow.train.adapters.skyrl.credit import credit_output, credited
+from creditflow.train.adapters.skyrl.credit import credit_output, credited, spread_over_turns
 from creditflow.train.adapters.skyrl.env import NAME, register_env
 from creditflow.train.adapters.text_episode import EpisodeConfig, panel_tasks
 from creditflow.wrappers.credit.base import Scheme
@@ -145,12 +145,72 @@ def test_rows_that_its_filter_of_overlong_episodes_leaves_out_have_no_credit(sky
     assert any(any(row) for row in output["rewards"])
 
 
-def test_step_wise_rows_and_new_names_on_its_command_line_are_refused(skyrl: Any, config: EpisodeConfig) -> None:
+@pytest.mark.parametrize("scheme", ["grpo", "gigpo"])
+@pytest.mark.parametrize("limits", [{}, {"max_input_length": 900}], ids=["", "cut by length"])
+def test_a_row_per_step_carries_the_number_of_its_turn(
+    skyrl: Any, config: EpisodeConfig, scheme: str, limits: dict[str, int]
+) -> None:
+    class Kept(skyrl[1]):  # keeps its own output for the comparison
+        async def generate(self, *args: Any, **others: Any) -> Any:
+            self.made = await super().generate(*args, **others)
+            return self.made
+
+    kept = list[Any]()
+
+    class Remembered(Kept):
+        def __init__(self, *args: Any, **others: Any) -> None:
+            super().__init__(*args, **others)
+            kept.append(self)
+
+    parts, _, prepare = skyrl
+    settings: dict[str, Any] = {"step_wise_trajectories": True, **limits}
+    _, output, _ = generate((parts, Remembered, prepare), config, credit.make(scheme), **settings)
+    [generator] = kept
+    plain = generator.made
+    last = [row for row, ends in enumerate(plain["is_last_step"]) if ends]
+    ends_of = {name: [plain[name][row] for row in last] for name in ("trajectory_ids", "env_metrics")}
+    groups = groups_of(ends_of)
+    assert ("token_limit" in {one.stop_reason for group in groups for one in group.trajectories}) == bool(limits)
+    expected = [
+        number
+        for group in groups
+        for numbers, kept_turns in zip(*_assigned(group, scheme), strict=True)
+        for number in np.where(kept_turns, numbers, 0.0).tolist()
+    ]
+    written = [[x for x in row if x] for row in output["rewards"]]
+    assert written == [[number] if number else [] for number in expected]
+    assert len({one.to_string() for one in output["trajectory_ids"]}) == len(expected)
+    assert [one.instance_id for one in output["trajectory_ids"]] == [one.instance_id for one in plain["trajectory_ids"]]
+    assert all("creditflow" not in one for one in output["env_metrics"])
+
+
+def _assigned(group: Any, scheme: str) -> tuple[list[Any], list[Any]]:
+    assigned = credit.make(scheme).assign(group)
+    return assigned.advantages, assigned.loss_mask
+
+
+def test_the_trainer_gives_every_step_its_own_number(skyrl: Any, config: EpisodeConfig) -> None:
+    """Its trainer estimates over the last row of each episode, under a mask of ones, and copies to the episode's rows."""
+    import torch
+
+    _, output, _ = generate(skyrl, config, credit.make("gigpo"), step_wise_trajectories=True)
+    rows = len(output["response_ids"])
+    width = max(map(len, output["rewards"]))
+    rewards, mask = (
+        torch.tensor([[*row, *[0] * (width - len(row))] for row in output[name]], dtype=torch.float64)
+        for name in ("rewards", "loss_masks")
+    )
+    last = torch.tensor(output["is_last_step"])
+    advantages, _ = spread_over_turns(rewards[last], torch.ones_like(mask[last]))
+    episode = torch.cat([torch.zeros(1, dtype=torch.bool), last[:-1]]).long().cumsum(0)
+    got = advantages[episode] * mask
+    assert got.shape == (rows, width)
+    for row, sampled in enumerate(mask.bool()):
+        assert set(got[row][sampled].tolist()) == {sum(output["rewards"][row])}
+
+
+def test_new_names_on_its_command_line_are_refused(skyrl: Any) -> None:
     from skyrl.train.config.config import build_nested_dataclass
 
-    from creditflow.envs.errors import ConfigError
-
-    with pytest.raises(ConfigError, match="step_wise_trajectories=false"):
-        generate(skyrl, config, credit.make("gigpo"), step_wise_trajectories=True)
     with pytest.raises(ValueError, match="creditflow"):  # so the section is set as an attribute: README.md
         build_nested_dataclass(skyrl[0].SkyRLGymConfig, {"creditflow": {}})

@@ -18,7 +18,6 @@ import creditflow
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
-from creditflow.wrappers import relabel
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
@@ -239,86 +238,12 @@ def test_workers_of_one_seed_form_groups_and_the_loss_takes_the_advantage() -> N
 
 
 @pytest.mark.filterwarnings("ignore:.*inherits from WeightUpdaterBase")  # TorchRL warns of its own classes
-def test_the_examples_of_the_page_train(tmp_path: Path) -> None:
+def test_the_example_of_the_page_trains(tmp_path: Path) -> None:
     page = (ROOT / "train" / "adapters" / "TORCHRL.md").read_text(encoding="utf-8")
-    examples, script = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S), tmp_path / "example.py"
-    assert len(examples) == 2
-    script.write_text(examples[0], encoding="utf-8")
+    [example], script = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S), tmp_path / "example.py"
+    script.write_text(example, encoding="utf-8")
     found = runpy.run_path(str(script))
     assert any(float(parameter.grad.abs().sum()) > 0 for parameter in found["actor"].parameters())
-    script.write_text(examples[1], encoding="utf-8")
-    runpy.run_path(str(script))  # it asserts its effect
-
-
-def shaped(hindsight: Any, rows: Any) -> np.ndarray[Any, Any]:
-    """What the module adds to the rewards, (T,); they are the sum."""
-    raw = rows["next", "reward"].clone()
-    hindsight(rows)
-    assert rows["next", "reward"].equal(raw + rows["next", "shaping"])
-    return np.asarray(rows["next", "shaping"].reshape(-1).numpy(), np.float64)
-
-
-@pytest.mark.parametrize("truncation", ["bootstrap", "end"])
-@pytest.mark.parametrize("scheme", ["grouptd", "rewardflow", "hgpo"])
-def test_rewards_in_hindsight_are_those_of_relabel_for_the_recorded_episodes(scheme: str, truncation: Any) -> None:
-    from creditflow.train.adapters.torchrl import HindsightReward
-
-    rows, chosen = rollouts(8, 6), {"gamma": 0.9, "beta": 0.5, "truncation": truncation}
-    [group] = recorded(rows, 4)
-    raw = rows["next", "reward"].reshape(-1).numpy()
-    expected = np.concatenate(relabel(group.trajectories, scheme, **chosen)) - raw
-    found = shaped(HindsightReward(scheme, **chosen), rows)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert np.count_nonzero(found) > len(found) / 2
-
-
-def test_an_episode_that_the_end_of_a_batch_cuts_goes_on_in_the_next_batch_and_is_learned_from() -> None:
-    from creditflow.train.adapters.torchrl import HindsightReward
-
-    rows = rollouts(8, 6, seed=1)
-    ends = rows["next", "done"].reshape(-1).nonzero().reshape(-1).tolist()
-    assert ends[0] > 1  # every batch of two steps cuts an episode
-    whole: Any = HindsightReward("grouptd", gamma=0.9)
-    parts: Any = HindsightReward("grouptd", gamma=0.9)
-    shaped(whole, rows.clone())
-    for batch in rows.split(2):
-        shaped(parts, batch.clone())
-    version = whole.shaping.store.snapshot()
-    assert parts.shaping.store.snapshot().values == version.values
-    fixed = [HindsightReward("grouptd", gamma=0.9, store=version) for _ in range(2)]
-    expected = shaped(fixed[0], rows.clone())
-    np.testing.assert_array_equal(np.concatenate([shaped(fixed[1], part.clone()) for part in rows.split(2)]), expected)
-    assert expected.any()
-
-
-def test_an_episode_that_began_before_the_first_batch_is_shaped_and_not_learned_from() -> None:
-    from creditflow.train.adapters.torchrl import HindsightReward
-
-    rows = rollouts(4, 6, seed=1)
-    first = int(rows["next", "done"].reshape(-1).nonzero()[0]) + 1
-    tail: Any = HindsightReward("grouptd", gamma=0.9)
-    later: Any = HindsightReward("grouptd", gamma=0.9)
-    assert shaped(tail, rows[1:].clone())[: first - 1].any()
-    shaped(later, rows[first:].clone())
-    assert tail.shaping.store.snapshot().values == later.shaping.store.snapshot().values
-
-
-def test_a_reward_is_not_shaped_twice_and_rows_are_environments() -> None:
-    import torch
-
-    from creditflow.train.adapters.torchrl import HindsightReward
-
-    hindsight, rows = HindsightReward("features", gamma=0.9), rollouts(4, 6)
-    again = rows.clone()
-    assert shaped(hindsight, rows).any()
-    with pytest.raises(ConfigError, match="once for each batch"):
-        hindsight(rows)
-    with pytest.raises(ConfigError, match="got 2 rows"):
-        hindsight(torch.stack([again, again]))
-    with pytest.raises(ConfigError, match="make_env"):
-        hindsight(torch.stack([again, again]).exclude(("next", "state_key")))
-    with pytest.raises(ConfigError, match="gamma must lie"):
-        HindsightReward("grouptd", gamma=2.0)
 
 
 def test_what_cannot_travel_is_refused() -> None:

@@ -60,7 +60,7 @@ def test_the_block_of_the_page_on_trainers_runs(model: str, tmp_path: Path, requ
 
 
 def test_the_walk_with_an_own_environment_trains_one_model_in_both_trainers(tmp_path: Path) -> None:
-    page = ROOT / "assets" / "site" / "pages" / "how_to" / "environment_walk.md"
+    page = ROOT / "assets" / "site" / "pages" / "environments" / "own.md"
     assert run_page(page.read_text(encoding="utf-8"), tmp_path, "trl") == 7  # the last one asserts that success rises
     records = [json.loads(line) for line in (tmp_path / "runs/corridor/metrics.jsonl").read_text().splitlines()]
     evaluated = [record["sampled"] for record in records if record["kind"] == "eval_valid"]

@@ -113,17 +113,94 @@ def test_a_reward_that_is_not_a_number_is_refused() -> None:
     refused([trace_of(a, [(1, 1)]), broken], "turn 0: reward must be finite, got nan", read=read_messages(success=bool))
 
 
-def test_a_trace_of_several_conversations_is_refused() -> None:
+def said(trace: Any, messages: list[Any], text: str, tokens: int = 2) -> Any:
+    """Let the model answer these messages; returns its node."""
     from verifiers.v1.graph import prepare_turn
-    from verifiers.v1.types import AssistantMessage, Response, UserMessage
+    from verifiers.v1.types import AssistantMessage, Response, TurnTokens
+
+    width = len(messages)
+    spans = TurnTokens(
+        prompt_ids=[10 * len(trace.nodes) + i for i in range(width)],
+        completion_ids=list(range(1000, 1000 + tokens)),
+        completion_logprobs=[-1.0] * tokens,
+        message_spans=[(i, i + 1) for i in range(width)],
+    )
+    answer = AssistantMessage(content=text)
+    response = Response(id="", created=0, model="", message=answer, finish_reason="stop", tokens=spans)
+    prepare_turn(trace, messages).commit(response)
+    return trace.nodes[-1]
+
+
+def link(node: Any, source: int, kind: str) -> None:
+    from verifiers.v1.semantic import ParentLink
+
+    node.semantic_parents.append(ParentLink(node=source, type=kind))
+
+
+def compacted(played: Trajectory) -> Any:
+    """The trace of an episode, whose harness then asks a sub-agent, tries twice to summarise, and goes on from the second summary."""
+    from verifiers.v1.types import UserMessage
+
+    trace = trace_of(played, [(1, 1)] * len(played.turns))
+    said(trace, [UserMessage(content="sub-agent: look")], "a door")
+    history = trace.branches[0].messages
+    for text in ("too long", "I went"):
+        node = said(trace, [*history, UserMessage(content="summarise")], text, tokens=3)
+        link(node, 0, "compaction_attempt")
+    summary = len(trace.nodes) - 1
+    link(said(trace, [UserMessage(content="so far: I went")], "stop"), summary, "compaction")
+    return trace
+
+
+@pytest.mark.parametrize("scheme", ["grpo", "gigpo", "graphgpo"])
+def test_every_completion_of_a_trace_with_branches_has_one_number_and_a_rejected_summary_none(scheme: str) -> None:
+    from creditflow.train.adapters.verifiers.credit import ADVANTAGES, credit_episodes, read_messages
 
     a, b = pair()
-    forked = trace_of(b, [(1, 1)])
-    answer = AssistantMessage(content="another")
-    prepare_turn(forked, [UserMessage(content="rewritten")]).commit(
-        Response(id="", created=0, model="", message=answer, finish_reason="stop")
-    )
-    refused([trace_of(a, [(1, 1)]), forked], "completion 1 follows 0 others in its own conversation")
+    traces = [compacted(a), compacted(b)]
+    traces[0].record_reward("solved", 1.0)
+    read = read_messages(success=lambda trace: trace.reward > 0)
+    [group] = credit_episodes(episodes_of(traces), credit.make(scheme), read=read)
+    expected = credit.make(scheme).assign(group).advantages
+    for trace, member, numbers in zip(traces, group.trajectories, expected, strict=True):
+        texts = [node.message.content for node in trace.nodes if node.sampled]
+        assert texts == [*[f"action {t}" for t in range(len(texts) - 4)], "a door", "too long", "I went", "stop"]
+        assert [turn.action for turn in member.turns] == [text for text in texts if text != "too long"]
+        assert trace.info[ADVANTAGES] == [*numbers[:-2].tolist(), 0.0, *numbers[-2:].tolist()]
+        for node, number in zip((node for node in trace.nodes if node.sampled), trace.info[ADVANTAGES], strict=True):
+            assert node.advantages == [number] * sum(node.mask)
+        for branch in trace.branches:  # as verifiers and prime-rl train on them
+            assert not np.array(branch.advantages)[~np.array(branch.sampled_mask)].any()
+        if scheme == "grpo":  # prime-rl's own: the trace's advantage on all of its completions
+            assert len(set(numbers.tolist())) == 1
+            assert numbers[0] != 0.0
+    [summary] = [node for node in traces[0].nodes if node.message.content == "I went"]
+    assert summary.advantages is not None
+    assert any(summary.advantages)
+
+
+def test_completions_that_are_no_steps_of_our_environment_are_turns_that_change_nothing() -> None:
+    from verifiers.v1.types import UserMessage
+
+    from creditflow.train.adapters.verifiers.credit import ADVANTAGES, credit_episodes
+
+    played = [
+        replace(one, turns=tuple(replace(turn, response=f"action {t}") for t, turn in enumerate(one.turns)))
+        for one in pair()
+    ]
+    plain, traces = ([made(one) for one in played] for made in (lambda one: trace_of(one, [(1, 1)]), compacted))
+    [before] = credit_episodes(episodes_of(plain), credit.make("grpo"))
+    [after] = credit_episodes(episodes_of(traces), credit.make("grpo"))
+    for old, new, trace in zip(before.trajectories, after.trajectories, traces, strict=True):
+        assert new.turns[: len(old.turns)] == old.turns
+        assert {turn.state_key for turn in new.turns[len(old.turns) :]} == {old.final_state_key}
+        assert (new.final_state_key, new.episode_return, new.success) == (
+            old.final_state_key, old.episode_return, old.success,
+        )  # fmt: skip
+        assert len(trace.info[ADVANTAGES]) == sum(node.sampled for node in trace.nodes)
+    again = [trace_of(one, [(1, 1)]) for one in played]
+    said(again[1], [UserMessage(content="again")], "action 0")  # which of the two is the step?
+    refused(again, "at several places")
 
 
 def test_a_record_of_other_completions_is_refused() -> None:

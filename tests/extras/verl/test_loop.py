@@ -212,7 +212,7 @@ def test_a_row_without_task_is_rejected_with_the_command_that_writes_one(
         )
         return await loop.run({}, raw_prompt=[], extra_info={})
 
-    with pytest.raises(DataError, match=r"creditflow\.train\.commands\.programs\.verl_data"):
+    with pytest.raises(DataError, match="creditflow data build verl"):
         asyncio.run(run())
 
 

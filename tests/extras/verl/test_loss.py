@@ -138,7 +138,7 @@ def test_a_scheme_with_another_aggregation_than_verls_is_rejected() -> None:
 def test_the_verl_agent_drop_in_takes_tensors_and_returns_tensors() -> None:
     import torch
 
-    from creditflow.train.adapters.verl_agent.advantage import compute_advantages
+    from creditflow.train.adapters.verl_agent import compute_advantages
 
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1]])
     rewards = torch.zeros(3, 3).scatter(1, mask.sum(1, keepdim=True) - 1, torch.tensor([[1.0], [1.0], [0.0]]))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.commands.programs.verl_data import main
+from creditflow.train.cli import main
 from creditflow.train.engines.translation import Translation, translate
 from creditflow.train.engines.verl import facts_of
 from creditflow.train.settings.schema import load_settings
@@ -151,8 +151,8 @@ def test_verls_data_set_reads_complete_tasks(tmp_path: Path, config_of: Any, mod
     from creditflow.agents.language_model.pretrained import open_tokenizer
 
     path = tmp_path / "tasks.parquet"
-    arguments = ["--env", "sokoban", "--panel", "small-v1:train", "--set", "max_steps=9", "--out", str(path)]
-    assert main(arguments) == 0
+    arguments = ["--env", "sokoban", "--panel", "small-v1:train", "--env-set", "max_steps=9", "--out", str(path)]
+    assert main(["data", "build", "verl", *arguments]) == 0
     config = config_of().data
     data = RLHFDataset(data_files=str(path), tokenizer=open_tokenizer(model_folder), config=config)
     assert len(data) > 3
@@ -165,7 +165,7 @@ def test_verls_data_set_reads_complete_tasks(tmp_path: Path, config_of: Any, mod
 
 
 def test_a_typo_in_the_data_command_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--env", "sokobann", "--out", str(tmp_path / "x.parquet")]) == 2
+    assert main(["data", "build", "verl", "--env", "sokobann", "--out", str(tmp_path / "x.parquet")]) == 2
     assert "did you mean" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 

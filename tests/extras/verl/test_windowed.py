@@ -14,7 +14,7 @@ from helpers.trainers.verl_batches import columns, trainer
 from creditflow import credit
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.language_model.pretrained import PromptingConfig
-from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.verl.record import FIELD, TurnRow, decode_row
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group
@@ -194,19 +194,6 @@ def test_the_last_row_of_an_episode_alone_carries_its_record_and_no_prompt_texts
             assert len(row.record.turn_offsets) == row.turn + 2
             assert not any(turn.observation or turn.response for turn in row.record.trajectory.turns)
     assert all(value["min_global_steps"] == value["max_global_steps"] for value in fields)  # each turn has its own
-
-
-def test_an_episode_without_one_of_its_rows_is_rejected_unless_settings_allow_it(
-    played: Callable[..., Any], queue: Any, config: Callable[..., Any]
-) -> None:
-    batch = played(config("+algorithm.creditflow.scheme=gigpo"), ["lackA", "lackB"], lose=1)
-    with pytest.raises(TrajectoryError, match=r"has 3 of 4 episodes here \(trajectory 'lackA/.' lacks the row"):
-        trainer(config("+algorithm.creditflow.scheme=gigpo"))._compute_advantage(batch, {})
-    settings = config("+algorithm.creditflow.scheme=gigpo", "+algorithm.creditflow.incomplete=zero")
-    trainer(settings)._compute_advantage(batch, {})
-    got = columns(queue, batch, "advantages")["advantages"]
-    assert not any(got[i].any() for i, key in enumerate(batch.keys) if key.startswith("lackA"))
-    assert any(got[i].any() for i, key in enumerate(batch.keys) if key.startswith("lackB"))
 
 
 def test_an_episode_ends_where_its_window_no_longer_fits(

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,20 @@ ON_VERL = (
     "rollout.tasks=4", "rollout.group_size=6", "evaluation.limit=12", "evaluation.samples=2", "evaluation.every=0",
     "checkpoint.every=1", "credit={scheme: graphgpo}",
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="session")
+def verl_on_a_cpu() -> Iterator[None]:
+    """The platform, engine and sampler of ``helpers.servers.verl_cpu`` in every process that a test starts."""
+    variables = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]), "VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "helpers.servers.verl_cpu",
+        "OMP_NUM_THREADS": "1",
+        "RAY_prestart_worker_first_driver": "0",  # else Ray starts a process per CPU, of which few are used
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
 
 
 def creditflow(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -225,9 +240,11 @@ def test_missing_gpus_are_an_error_and_not_a_wait_without_end(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_gpu_scripts_part_with_two_ranks_takes_its_steps(tmp_path: Path) -> None:
-    script = ROOT / "tests" / "gpu" / "run.py"
-    succeeded(python(str(script), "--dry-run", "--parts", "ranks", "--out", str(tmp_path / "gpu")))
-    measured = json.loads((tmp_path / "gpu" / "gpu.json").read_text(encoding="ascii"))["checks"]["ranks/verl"]
-    assert math.isfinite(measured["actor/grad_norm"])
-    assert measured["timing_s/update_actor"] > 0.0
+def test_a_cpu_without_a_platform_for_it_is_an_error(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VERL_PLATFORM")
+    settings = (*ON_VERL, f"model.path={start}", f"out={tmp_path / 'run'}")
+    done = train(str(QUICKSTART), "--engine", "verl", settings=settings)
+    assert done.returncode == 2
+    assert "VERL_USE_EXTERNAL_MODULES=helpers.servers.verl_cpu" in done.stderr

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from helpers.episodes.random_logs import random_log
 from helpers.foreign_logs import SAMPLES, as_lines, sample
 
 from creditflow.train.adapters.logs.episodes import LONGEST, ImportSettings
 from creditflow.train.adapters.logs.reading import read_log
-from creditflow.wrappers.records.jsonl import Log, write_jsonl
 from creditflow.wrappers.records.jsonl import read_log as read_again
+from creditflow.wrappers.records.jsonl import write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
-from fuzz.samples import bomb, groups, log_text
+from fuzz.samples import bomb
 from fuzz.target import MismatchError, Target
 
 # fields that name states, and other ways to read a format
@@ -105,64 +104,5 @@ TARGETS.append(
     Target(
         name="foreign/parquet", read=_parquet, seeds=_tables, mutate=mutate_bytes, traps=_parquet_traps, cases=200,
         needs=("pyarrow",), place="theirs.parquet",
-    )
-)  # fmt: skip
-
-
-def _exported(place: Path) -> list[bytes]:
-    from creditflow.train.adapters.export.parquet import write_parquet
-
-    return [
-        write_parquet(place / str(n), Log.of(groups(name))).read_bytes()
-        for n, name in enumerate(("sokoban", "wikisearch"))
-    ]
-
-
-def _read_exported(data: bytes, folder: Path) -> None:
-    from creditflow.train.adapters.export.parquet import read_parquet
-
-    (folder / "theirs.parquet").write_bytes(data)
-    read_parquet(folder / "theirs.parquet")
-
-
-TARGETS.append(
-    Target(
-        name="foreign/exported", read=_read_exported, seeds=_exported, mutate=mutate_bytes, cases=200, needs=("pyarrow",),
-        place="theirs.parquet",
-    )
-)  # fmt: skip
-
-
-def _export(data: bytes, folder: Path) -> None:
-    """Check that a log is the same after the formats of data libraries, whatever it holds."""
-    from creditflow.train.adapters.export.minari import read_minari, write_minari
-    from creditflow.train.adapters.export.parquet import read_parquet, write_parquet
-
-    (folder / "log.jsonl").write_bytes(data)
-    log = read_again(folder / "log.jsonl")
-    if not log.groups:
-        return
-    if read_parquet(write_parquet(folder / "parquet", log)) != log:
-        raise MismatchError("a log changes when it is exported as Parquet and read again")
-    if any(member.turns for group in log.groups for member in group.trajectories):
-        write_minari(folder / "minari", log)
-        if read_minari(folder / "minari") != log:
-            raise MismatchError("a log changes when it is exported to Minari and read again")
-
-
-def _random_logs(place: Path) -> list[bytes]:
-    """Logs of many groups, trials, models and branches of a task, and of environments."""
-    found = [log_text(name).encode("ascii") for name in ("sokoban", "wikisearch")]
-    for seed in range(2):
-        path = place / f"{seed}.jsonl"
-        write_jsonl(path, random_log(seed)[0])
-        found.append(path.read_bytes())
-    return found
-
-
-TARGETS.append(
-    Target(
-        name="foreign/round-trips", read=_export, seeds=_random_logs, mutate=mutate_lines, cases=300, needs=("pyarrow", "minari"),
-        place="log.jsonl", seconds=20.0,
     )
 )  # fmt: skip

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from helpers.panels.writing import write_panel
 
-from creditflow.envs.errors import CreditflowError
-from creditflow.envs.tasks import PanelRow, load_panel, parse_panel, write_panel
+from creditflow.envs.tasks import PanelRow, load_panel, parse_panel
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import Context, make_annotator
 from creditflow.wrappers.records.jsonl import read_groups, read_jsonl, write_jsonl
@@ -103,38 +103,6 @@ def _lines() -> Sequence[bytes]:
     ]
 
 
-def _repeated_keys() -> Sequence[bytes]:
-    return [
-        _line().replace(b'"score":', b'"score":0.5,"score":', 1),
-        _line().replace(b'"turns":', b'"seed":1,"seed":2,"turns":', 1),
-    ]
-
-
-def _read_repeated_key(data: bytes, folder: Path) -> None:
-    """Check that a repeated key is rejected, as readers could disagree about its value."""
-    path = write_case(folder / "log.jsonl", data)
-    try:
-        read_groups(path)
-    except CreditflowError:
-        return
-    raise MismatchError("a line with a repeated key is accepted")
-
-
-def _two_payloads(data: bytes, folder: Path) -> None:
-    """Check that groups of one task with different payloads keep their own."""
-    path = write_case(folder / "log.jsonl", data)
-    found = [group.task.get("mark") for group in read_groups(path)]
-    wanted = [json.loads(line)["task"]["mark"] for line in data.splitlines()]
-    if found != wanted:
-        raise MismatchError(f"payloads {wanted} are read as {found}")
-
-
-def _pair(_: Path) -> Sequence[bytes]:
-    data = json.loads(log_text("sokoban").split("\n")[0])
-    rows = [{**data, "group_id": f"g{i}", "task": {"mark": i}} for i in range(2)]
-    return ["".join(json.dumps(row) + "\n" for row in rows).encode("ascii")]
-
-
 # -- partial logs of `annotate` -----------------------------------------------------------------------------
 def _annotator() -> object:
     return make_annotator("oracle", Context(make_env=lambda: env_of("sokoban")))
@@ -182,10 +150,6 @@ TARGETS = (
         name="logs/xz", read=_read("log.jsonl.xz"), seeds=lambda _: [], mutate=mutate_bytes, cases=0, place="log.jsonl.xz",
         traps=lambda: [lzma.compress(log_text("sokoban").encode("ascii")), b"", b"\xfd7zXZ\0\0"],
     ),
-    Target(
-        name="logs/key-twice", read=_read_repeated_key, seeds=lambda _: [], mutate=mutate_bytes, traps=_repeated_keys, cases=0
-    ),
-    Target(name="logs/payloads", read=_two_payloads, seeds=_pair, mutate=lambda _, samples: samples[0], cases=1),
     Target(name="logs/partial", read=_resume, seeds=_partials, mutate=mutate_lines, cases=50, place="log.jsonl.partial"),
     Target(
         name="logs/panel", read=_read_panel, seeds=_panels, mutate=mutate_json, cases=250, place="fuzz/panel",

@@ -149,7 +149,7 @@ def _write_success(path: Path) -> None:
     model = SuccessModel(backbone)
     with torch.no_grad():
         model.score.weight.normal_(generator=torch.Generator().manual_seed(0))
-    save_success(path, model, tokenizer, "paper", Encoder(tokenizer, TextConfig(), 96, ()))
+    save_success(path, model, tokenizer, "paper", Encoder(tokenizer, TextConfig(), 96))
 
 
 def _read_success(case: bytes, folder: Path) -> None:

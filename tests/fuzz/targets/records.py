@@ -14,8 +14,8 @@ from creditflow.agents.language_model.pretrained import PromptingConfig, read_ag
 from creditflow.envs.wikisearch.grading.grade import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
+from creditflow.train.bench.document import read_results
 from creditflow.train.bench.jobs import Job, JobRunner
-from creditflow.train.bench.results import read_results
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_json, mutate_lines
 from fuzz.samples import bomb

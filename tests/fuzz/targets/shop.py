@@ -1,4 +1,4 @@
-"""WebShop's released files, and the stores that are built from them."""
+"""WebShop's released files."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import numpy as np
 from helpers.worlds.webshop_small import file_contents
 
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
-from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.catalogue.stock import find_files, load_stock
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.goals.stored import open_store
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_json
 from fuzz.samples import bomb
-from fuzz.sealed import damaged, mutate_sealed, unpack
-from fuzz.target import MismatchError, Target
+from fuzz.target import Target
 
 ITEMS, ENTRIES, HUMAN = "items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json"
 
@@ -35,7 +32,7 @@ def _files() -> dict[str, bytes]:
 
 
 def _reader(name: str) -> Callable[[bytes, Path], None]:
-    """Return a reader of the folder with one file replaced: into memory and into a store, which must agree."""
+    """Return a reader of the folder with one file replaced."""
 
     def read(data: bytes, folder: Path) -> None:
         source = folder / "source"
@@ -46,15 +43,10 @@ def _reader(name: str) -> Callable[[bytes, Path], None]:
             (source / name.removesuffix(".gz")).unlink()
         (source / name).write_bytes(data)
         goals: Literal["human", "synthetic"] = "human" if name == HUMAN else "synthetic"
-        memory = load_stock(find_files(source), goals=goals, seed=42, goal_seed=233)
-        import_webshop(source, folder / "store", seed=42)
-        disk = open_store(str(folder / "store"), goals=goals, goal_seed=233, seed=42)
-        if list(disk.goals) != list(memory.goals) or disk.catalogue.digest != memory.catalogue.digest:
-            raise MismatchError("a store and its files have different goals or products")
-        if len(memory.goals):
-            env = WebShopEnv(data=memory)
-            env.reset(seed=1)
-            env.step("search[find]")
+        stock = load_stock(find_files(source), goals=goals, seed=42, goal_seed=233)
+        env = WebShopEnv(data=stock)
+        env.reset(seed=1)
+        env.step("search[find]")
 
     return read
 
@@ -65,26 +57,6 @@ def _mutate_gz(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
 
 def _whole(name: str) -> Callable[[Path], Sequence[bytes]]:
     return lambda _: [_files()[name]]
-
-
-_STORE: list[Path] = []
-
-
-def _store(place: Path) -> Sequence[bytes]:
-    """Write a store; return the case that changes nothing."""
-    for name, text in _files().items():
-        (place / name).write_bytes(text)
-    import_webshop(place, place / "store")
-    _STORE[:] = [place / "store"]
-    return [unpack(place / "store")]
-
-
-def _read_store(data: bytes, folder: Path) -> None:
-    damaged(_STORE[0], data, folder / "store")
-    env = WebShopEnv(data=open_store(str(folder / "store")))
-    env.reset(seed=1)
-    env.step("search[find]")
-    env.step(env._admissible()[-1])
 
 
 _HOSTILE = (
@@ -114,8 +86,5 @@ TARGETS = (
         name="shop/items-gz", read=_reader(ITEMS + ".gz"), seeds=lambda _: [gzip.compress(_files()[ITEMS])],
         mutate=_mutate_gz, cases=15, place="source", seconds=10.0,
         traps=lambda: [bomb(b"[", b" " * 1000, 500), bomb(b'["', b"a" * 1000, 1000), bomb(b"[", b"[" * 1000, 10)],
-    ),
-    Target(
-        name="shop/store", read=_read_store, seeds=_store, mutate=mutate_sealed, cases=50, megabytes=512,
     ),
 )  # fmt: skip

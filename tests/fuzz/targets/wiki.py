@@ -13,8 +13,7 @@ from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.protocol.transcript import read_passages as passages_of
 from creditflow.envs.wikisearch.protocol.transcript import read_transcript
 from creditflow.envs.wikisearch.retrieval.base import Passage
-from creditflow.envs.wikisearch.retrieval.opening import open_engine
-from creditflow.envs.wikisearch.retrieval.store import write_store
+from creditflow.envs.wikisearch.retrieval.store import open_engine, write_store
 from creditflow.train.adapters.logs.search_r1 import read_search_r1
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
@@ -75,7 +74,7 @@ def _read_questions(name: str) -> Callable[[bytes, Path], None]:
         path.write_bytes(data)
         corpus.write_bytes(CORPUS)
         open_engine.cache_clear()
-        env = WikiSearchEnv(questions=str(path), corpus=str(corpus), answers="virtual")
+        env = WikiSearchEnv(questions=str(path), corpus=str(corpus))
         env.reset(seed=1)
         env.step("search: nile")
         content, task_id = env.task.content, env.task.task_id

@@ -7,7 +7,7 @@ import numpy as np
 import creditflow
 import creditflow.train.bench
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.values import softmax
 
 LOGITS = np.random.default_rng(7).normal(size=(3, 2))
 

@@ -7,11 +7,30 @@ variance 1/3, so the normalised values are 2/√3, −1/√3, −1/√3 whatever
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
+from helpers.episodes.builders import group, walk
+
+from creditflow import credit
+from creditflow.wrappers.records.group import Group
 
 ONE_OF_THREE = [2 / sqrt(3), -1 / sqrt(3), -1 / sqrt(3)]
 HALF = 1 / sqrt(2)
+
+RACE = group(walk("s a b g"), walk("s g"), walk("s x", "failed"))
+# rewards of turns: returns to go 6, 5, 3 and 2, 1 and 0
+PAID = group(
+    walk("s a b c", "failed", rewards=[1.0, 2.0, 3.0]),
+    walk("s a b", "failed", rewards=[1.0, 1.0], name="two"),
+    walk("s a", "failed", rewards=[0.0], name="one"),
+)
+
+
+def flat(name: str, played: Group, **options: Any) -> list[float]:
+    """The advantages of all turns of a group."""
+    found: list[float] = credit.make(name, **options).assign(played).flat_advantages.tolist()
+    return found
 
 
 def near(got, expected):

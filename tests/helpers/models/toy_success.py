@@ -21,6 +21,5 @@ def success_folder(path: Path, kind: str = "paper", *, positions: int = 96, **te
     model = SuccessModel(build_model(sizes, tokenizer, seed=1, device=torch.device("cpu")))
     with torch.no_grad():
         model.score.weight.normal_(generator=torch.Generator().manual_seed(0))
-    words = ("find", "look", "seen") if text.get("names") == "origins" else ()
-    save_success(path, model, tokenizer, kind, Encoder(tokenizer, TextConfig(**text), positions, words))
+    save_success(path, model, tokenizer, kind, Encoder(tokenizer, TextConfig(**text), positions))
     return str(path)

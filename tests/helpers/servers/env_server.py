@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from helpers.servers.adversary import connect
+from helpers.servers.raw_http import connect
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import bound, url_of
@@ -73,8 +73,3 @@ def env_server(*arguments: str, errors: IO[bytes] | None = None) -> Iterator[tup
 def resident_mb(process: subprocess.Popen[bytes]) -> float:
     """Memory of a process in MiB."""
     return int(Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[1]) * 4096 / 2**20
-
-
-def open_files(process: subprocess.Popen[bytes]) -> int:
-    """Number of file descriptors of a process."""
-    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))

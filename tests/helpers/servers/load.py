@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from helpers.servers.adversary import connect
+from helpers.servers.raw_http import connect
 
 from creditflow.envs.http import bound, url_of
 

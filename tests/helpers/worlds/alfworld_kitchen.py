@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from helpers.shared_data import shared_file
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 
-__all__ = ["APPLE", "DATA", "KITCHEN", "SHARED_LOCATION", "random_walk", "run_commands"]
+__all__ = ["APPLE", "DATA", "KITCHEN", "SHARED_LOCATION", "run_commands"]
 
 DATA = str(shared_file("data/alfworld"))
 SHARED_LOCATION = str(
@@ -32,14 +31,3 @@ def run_commands(env: ALFWorldEnv, *commands: str) -> tuple[str, dict[str, Any]]
         observation, _, _, _, info = env.step(command)
         assert info["action_valid"], (command, info["invalid_reason"])
     return observation, info
-
-
-def random_walk(env: ALFWorldEnv, seed: int, steps: int, info: dict[str, Any]) -> dict[str, Any]:
-    """Execute up to ``steps`` random admissible commands; return the last info."""
-    rng = np.random.default_rng(seed)
-    for _ in range(steps):
-        actions = info["admissible_actions"]
-        if not actions:
-            break
-        *_, info = env.step(actions[int(rng.integers(len(actions)))])
-    return info

@@ -7,16 +7,13 @@ from typing import Any
 
 from helpers.worlds.retrieval_contract import PASSAGES
 
-from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
+from creditflow.envs.wikisearch.retrieval.engines.dense_index import DenseOptions
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 
 KINDS: dict[str, dict[str, Any]] = {
     "exact": {},
     "float32": {"precision": "float32"},
-    "int8": {"precision": "int8"},
-    "pq4": {"approximate": "pq4"},
-    "sq8": {"approximate": "sq8", "lists": 5},
 }
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.export import game_fields
 
 
 def archive_of(path: Path, members: list[tuple[str, bytes]]) -> Path:
@@ -23,3 +28,42 @@ def write_games(folder: Path, games: Mapping[str, bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return folder
+
+
+def traj_data(game: Game) -> dict[str, Any]:
+    """Return the metadata that ALFWorld's loader and its hand-coded expert read next to a game."""
+    goal = game.goal
+    receptacle = goal.place.removesuffix("type")
+    return {
+        "task_type": goal.task_type,
+        "task_id": f"creditflow_{game.digest}",
+        "pddl_params": {
+            "object_target": goal.target.removesuffix("type"),
+            "parent_target": "" if goal.looks else receptacle,
+            "toggle_target": receptacle if goal.looks else "",
+            "mrecep_target": "",
+            "object_sliced": False,
+        },
+        "turk_annotations": {"anns": [{"task_desc": game.sentence, "high_descs": []}]},
+    }
+
+
+def export_game(game: Game, folder: str | Path, split: str, walkthrough: Sequence[str]) -> Path:
+    """Write a game into ``folder/json_2.1.1/split/…`` in the released layout, so that ALFWorld's loader finds it.
+
+    Args:
+        game: the game to export.
+        folder: becomes a valid ``$ALFWORLD_DATA``.
+        split: "train", "valid_seen" or "valid_unseen".
+        walkthrough: a solution, for example from ``ALFWorldOracle().solution``.
+
+    Returns:
+        The path of ``game.tw-pddl``.
+    """
+    goal = game.goal
+    words = (goal.task_type, goal.target.removesuffix("type"), "None", goal.place.removesuffix("type"), "0")
+    trial = Path(folder) / "json_2.1.1" / split / "-".join(words) / f"trial_{game.digest}"
+    trial.mkdir(parents=True, exist_ok=True)
+    (trial / "traj_data.json").write_text(json.dumps(traj_data(game)), encoding="ascii")
+    (trial / "game.tw-pddl").write_text(json.dumps(game_fields(game, walkthrough)), encoding="ascii")
+    return trial / "game.tw-pddl"

@@ -11,7 +11,7 @@ import creditflow
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.tasks import sokoban_mdp
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.potentials import Potentials

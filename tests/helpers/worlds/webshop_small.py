@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
+from creditflow.envs.webshop.catalogue.catalogue import Catalogue, Products
 from creditflow.envs.webshop.catalogue.products import Product
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
@@ -63,7 +63,7 @@ def small_stock(copies=12):
                 )
             )
     prices = [product.prices[0] for product in products]
-    return Stock(Catalogue(MemoryProducts(products, prices)), goals)
+    return Stock(Catalogue(Products(products, prices)), goals)
 
 
 def record(product):

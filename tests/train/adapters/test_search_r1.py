@@ -9,7 +9,7 @@ import pytest
 from helpers.shared_data import shared_file
 
 from creditflow.envs.errors import DataError
-from creditflow.train.adapters.logs.search_r1 import read_search_r1
+from creditflow.train.adapters.logs.search_r1 import DISAGREEING, UNANSWERED, UNREAD, read_search_r1
 
 DOCS = "Doc 1(Title: Nile) It is long.\nDoc 2(Title: Rhine) It is not."
 RESPONSE = (
@@ -81,13 +81,13 @@ def test_a_rollout_without_an_answer_was_cut_by_a_limit(tmp_path, more, reason):
     member = report.groups[0].trajectories[0]
     assert (member.stop_reason, member.success) == (reason, False)
     assert not member.turns[-1].parsed
-    assert (report.unanswered, report.unread) == (1, 1)
+    assert (report.tally.notes[UNANSWERED], report.tally.notes[UNREAD]) == (1, 1)
 
 
 def test_a_recorded_exact_match_decides_and_disagreement_is_counted(tmp_path):
     report = read_search_r1(written(tmp_path, {**ROW, "metric": {"em": 0.0}}))
     assert not report.groups[0].trajectories[0].success
-    assert report.disagreeing == 1
+    assert report.tally.notes[DISAGREEING] == 1
 
 
 @pytest.mark.parametrize("recorded", [None, 0, 1, 0.0, 0.5, 1.0, True, False])
@@ -101,7 +101,7 @@ def test_every_disagreement_of_a_recorded_exact_match_with_ours_is_counted(tmp_p
     report = read_search_r1(written(tmp_path, {**ROW, "response": response, **metric}))
     ours = answer == "right"
     assert read_search_r1(written(tmp_path, {**ROW, "response": response})).groups[0].trajectories[0].success == ours
-    assert report.disagreeing == int(recorded is not None and (recorded >= 1) != ours)
+    assert report.tally.notes[DISAGREEING] == int(recorded is not None and (recorded >= 1) != ours)
     if answer == "none":
         assert not report.groups[0].trajectories[0].success, "no answer ends an episode with success"
 
@@ -143,8 +143,10 @@ def test_the_released_rollouts_are_read_completely_and_graded_as_recorded():
         rows = [json.loads(line) for line in file]
     report = read_search_r1(path)
     assert report.rollouts == len(rows)
-    assert report.disagreeing == 0
-    assert report.turns == sum(row["response"].count("<search>") + row["response"].count("<answer>") for row in rows)
+    assert report.tally.notes[DISAGREEING] == 0
+    assert report.to_json()["turns"] == sum(
+        row["response"].count("<search>") + row["response"].count("<answer>") for row in rows
+    )
     members = {m.trajectory_id: m for group in report.groups for m in group.trajectories}
     assert sum(m.success for m in members.values()) == sum(row["metric"]["em"] for row in rows)
     searched = [turn for m in members.values() for turn in m.turns if turn.queries]

@@ -13,20 +13,26 @@ from helpers.episodes.strategies import groups
 from helpers.servers.chat_server import random_player
 from helpers.trainers.replayed import assert_same_credit, replayed
 from hypothesis import given
-from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.train.adapters.gem.credit import step_info
-from creditflow.train.adapters.text_episode import MAX_CHARACTERS, EpisodeConfig, TextEpisode, panel_tasks
+from creditflow.train.adapters.text_episode import (
+    MAX_CHARACTERS,
+    EpisodeConfig,
+    TextEpisode,
+    panel_tasks,
+    task_content,
+    with_thought,
+)
 from creditflow.train.rollout.engine import Budget
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.credit.bridge import (
     assign_turns,
     make_episode,
     make_group,
-    over_tokens,
+    per_completion,
     read_record,
     require_plain,
 )
@@ -110,25 +116,18 @@ def test_an_environment_that_fails_ends_its_episode_alone(monkeypatch: pytest.Mo
     assert episode.trajectory.stop_reason == "env_error"
 
 
-def _shaped(result: tuple[Any, ...]) -> tuple[Any, ...]:
-    return *result[:4], {**result[4], "raw_reward": 0.5, "shaping": 0.25}
-
-
-def test_the_info_of_a_step_that_failed_has_no_reward_of_the_turn_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_failed_in_the_environment_is_no_valid_action(monkeypatch: pytest.MonkeyPatch) -> None:
     episode = TextEpisode(SOKOBAN, panel_tasks(SOKOBAN.env, count=1)[0].content, group_id="g")
-    shaped = episode._recorder.step
-    monkeypatch.setattr(episode._recorder, "step", lambda action: _shaped(shaped(action)))
-    reply = episode.step(episode.write("up"))
-    before = step_info(episode, reply.reward)
-    assert (before["raw_reward"], before["shaping"], before["is_action_valid"]) == (0.5, 0.25, True)
+    episode.step(episode.write("up"))
+    assert step_info(episode)["is_action_valid"]
 
     def broken(_action: Any) -> Any:
         raise ZeroDivisionError("inside")
 
     monkeypatch.setattr(episode._recorder, "step", broken)
-    reply = episode.step("<think></think><action>up</action>")
-    after = step_info(episode, reply.reward)
-    assert (after["raw_reward"], after["shaping"], after["is_action_valid"]) == (0.0, 0.0, False)
+    episode.step("<think></think><action>up</action>")
+    after = step_info(episode)
+    assert not after["is_action_valid"]
     assert read_record(after["creditflow"], "x")[0].stop_reason == "env_error"
 
 
@@ -172,8 +171,8 @@ def test_turns_that_the_scheme_leaves_out_of_the_loss_have_no_credit() -> None:
     assert not lost.any()
 
 
-@given(groups(min_size=2, max_size=4, min_turns=1, max_turns=5), st.data())
-def test_every_sampled_token_has_its_turns_number(group: Group, data: st.DataObject) -> None:
+@given(groups(min_size=2, max_size=4, min_turns=1, max_turns=5))
+def test_every_completion_has_its_turns_number(group: Group) -> None:
     scheme = credit.make("gigpo")
     [numbers] = assign_turns([group], scheme)
     expected = scheme.assign(group)
@@ -181,18 +180,47 @@ def test_every_sampled_token_has_its_turns_number(group: Group, data: st.DataObj
         group.trajectories, numbers, expected.advantages, expected.loss_mask, strict=True
     ):
         assert np.array_equal(per_turn, np.where(kept, wanted, 0.0))
-        counts = data.draw(st.lists(st.integers(0, 4), min_size=len(member.turns), max_size=len(member.turns)))
-        spread = over_tokens(member, per_turn, counts)
-        assert [len(tokens) for tokens in spread] == counts
-        assert all(set(tokens) <= {number} for tokens, number in zip(spread, per_turn.tolist(), strict=True))
+        turns = len(member.turns)
+        assert per_completion(member, per_turn, turns) == per_turn.tolist()
         if member.stop_reason == "env_error":  # a completion at which the environment failed is no turn
-            assert over_tokens(member, per_turn, [*counts, 2]) == [*spread, [0.0, 0.0]]
+            assert per_completion(member, per_turn, turns + 1) == [*per_turn.tolist(), 0.0]
         else:
             with pytest.raises(TrajectoryError, match="was one lost, added, cut"):
-                over_tokens(member, per_turn, [*counts, 1])
-        for wrong in ([*counts, 1, 1], counts[1:]):
+                per_completion(member, per_turn, turns + 1)
+        for wrong in (turns + 2, turns - 1):
             with pytest.raises(TrajectoryError, match="was one lost, added, cut"):
-                over_tokens(member, per_turn, wrong)
+                per_completion(member, per_turn, wrong)
+
+
+def test_a_group_of_one_has_no_credit() -> None:
+    played = make_episode("a", task_id="t", states=["s", "t"], actions=["a", "b"], rewards=[0.0, 1.0], ended=True)
+    group = make_group("g", [(played, {})], alone="keep")
+    for name in ("gigpo", "graphgpo", "rewardflow"):
+        [[per_turn]] = assign_turns([group], credit.make(name))
+        assert per_turn.tolist() == [0.0, 0.0]
+
+
+ROWS = ({"task": {"xsb": "#@$.#"}}, {"task": '{"xsb": "#@$.#"}', "task_id": "a"})
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_names_its_task_as_an_object_or_as_text(row: Any) -> None:
+    assert task_content(row) == {"xsb": "#@$.#"}
+
+
+@pytest.mark.parametrize("row", [None, {}, {"task": None}, {"task": "[1]"}, {"tasks": {}}, {"task": "{"}])
+def test_a_row_without_a_task_is_an_error(row: Any) -> None:
+    with pytest.raises(DataError, match=r"data build verl|JSON"):
+        task_content(row)
+
+
+@pytest.mark.parametrize(
+    ("thought", "content", "text"),
+    [("why", "up", "<think>why</think>up"), ("why", "<think>why</think>up", "<think>why</think>up"), (None, "up", "up"),
+     ("", None, ""), ("why", None, "<think>why</think>")],
+)  # fmt: skip
+def test_a_thought_that_was_taken_apart_is_put_back(thought: str | None, content: str | None, text: str) -> None:
+    assert with_thought(thought, content) == text
 
 
 def test_episodes_of_other_environments_share_states_by_their_texts() -> None:

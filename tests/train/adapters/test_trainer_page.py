@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +11,24 @@ from pathlib import Path
 import pytest
 from helpers.shared_data import ROOT
 from helpers.trainer_page import PAGE, blocks, run_blocks
-from helpers.trainers.table import ROWS, page
+
+RELEASES = {  # what the page calls a package that a tier pins
+    "plain PyTorch": "torch", "TRL": "trl", "verl": "verl", "verifiers": "verifiers", "SkyRL-gym": "skyrl-gym", "SkyRL": "skyrl", "GEM": "gem-llm",
+    "tinker-cookbook": "tinker-cookbook", "tinker": "tinker", "Stable-Baselines3": "stable_baselines3", "OpenEnv": "openenv",
+    "TorchRL": "torchrl", "Trinity-RFT": "trinity-rft", "AReaL": "areal",
+}  # fmt: skip
+CHECKOUTS = {  # and a trainer that a variable names
+    "rLLM": "RLLM", "prime-rl": "PRIME_RL", "slime": "SLIME", "ROLL": "ROLL", "Agent Lightning": "AGENT_LIGHTNING", "NeMo Gym": "NEMO_GYM",
+}  # fmt: skip
+NO_END = ("plain PyTorch", "Search-R1-style", "OpenRLHF")  # rows of no adapter
+
+
+def trainers() -> list[str]:
+    """The first cells of the table."""
+    rows = PAGE.read_text(encoding="utf-8").partition("| trainer, tested version |")[2].splitlines()[2:]
+    return [
+        row.split(" | ")[0].removeprefix("| ") for row in itertools.takewhile(lambda row: row.startswith("|"), rows)
+    ]
 
 
 def test_every_block_is_marked_with_its_tier_and_parses() -> None:
@@ -22,14 +40,27 @@ def test_every_block_is_marked_with_its_tier_and_parses() -> None:
     assert len(marks) == text.count("```python")
 
 
-def test_the_table_is_that_of_the_tiers_pins_and_of_the_tests_that_run() -> None:
-    assert page() == PAGE.read_text(encoding="utf-8"), "run: python tests/helpers/trainers/table.py"
+def test_the_table_has_the_releases_and_commits_that_the_tiers_run() -> None:
+    table = ", ".join(trainers())
+    pins = "\n".join(
+        path.read_text("utf-8")
+        for path in (ROOT / "constraints").glob("*.txt")
+        if path.stem not in ("oldest", "newest", "minimal")
+    )
+    for name, package in RELEASES.items():
+        [version] = re.findall(rf"(?:^|, ){re.escape(name)} ([\w.]+)", table)
+        assert re.search(rf"(^|\s){package}=={re.escape(version)}(\s|$)", pins, re.I), f"{name} {version}"
+    run = (ROOT / ".ci" / "run").read_text("utf-8")
+    for name, variable in CHECKOUTS.items():
+        [commit] = re.findall(rf"(?:^|, ){re.escape(name)} [\w.]+ \(([0-9a-f]{{7}})\)", table)
+        assert re.search(rf"{variable}_SOURCE[^\n]*{commit}", run), f"{name} {commit}"
 
 
 def test_every_adapter_has_a_row_on_the_page_of_dense_rewards() -> None:
     text = (ROOT / "assets" / "site" / "pages" / "how_to" / "dense_rewards.md").read_text(encoding="utf-8")
     rows = "".join(line for line in text.splitlines() if line.startswith("| "))
-    names = [re.split(r"-gym| [{(\d]", row.trainer)[0] for row in ROWS if row.end]
+    names = [re.split(r"-gym| [(\d]", name)[0] for name in trainers() if not name.startswith(NO_END)]
+    assert len(names) > 15
     assert [name for name in names if name not in rows] == []
 
 
@@ -46,16 +77,6 @@ def test_blocks_of_the_page_of_loops_are_marked_and_files_that_it_names_exist() 
     for _, code in blocks(page):
         ast.parse(code)
     for name in re.findall(r"`((?:tests|train)/[\w./]+)`", text):
-        assert (ROOT / name).exists(), name
-
-
-def test_blocks_of_the_page_of_verl_agent_parse_and_files_that_it_names_exist() -> None:
-    text = (PAGE.parent / "VERL_AGENT.md").read_text(encoding="utf-8")
-    found = re.findall(r"^```python not-run\n(.*?)^```$", text, re.M | re.S)
-    assert len(found) == text.count("```python") == 2
-    for code in found:
-        ast.parse(code)
-    for name in re.findall(r"`((?:tests|train)/[\w./]+\.py)`", text):
         assert (ROOT / name).exists(), name
 
 

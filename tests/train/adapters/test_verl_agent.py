@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_agent.advantage import COLUMNS, compute_advantages, compute_gigpo_outcome_advantage
+from creditflow.train.adapters.verl_agent import COLUMNS, compute_advantages, compute_gigpo_outcome_advantage
 from creditflow.wrappers.credit.bridge import TurnColumns, state_text
 
 

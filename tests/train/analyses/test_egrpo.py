@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from helpers.episodes.search_logs import TASK, question, rollout
 
-from creditflow.train.analyses.egrpo import BINS, analyse, bins
-from creditflow.train.analyses.finding import NotDefined
+from creditflow.train.analyses.papers import BINS, NotDefined, bins, match_rates
 
 
 def test_entities_named_in_thoughts_count_and_retrieved_ones_do_not():
     thinks = rollout("thinks", [("Nolan made Inception", "x")], True, answer="so London")
     sees = rollout("sees", [("", "Inception, Nolan, London, Paris")], False)
-    numbers = analyse([question(thinks, sees)]).numbers
+    numbers = match_rates([question(thinks, sees)]).numbers
     assert numbers["thoughts"]["correct"]["rate"] == 0.75
     assert numbers["thoughts"]["incorrect"]["rate"] == 0.0
     assert numbers["trajectory"]["incorrect"]["rate"] == 1.0
@@ -23,7 +22,7 @@ def test_entities_named_in_thoughts_count_and_retrieved_ones_do_not():
 def test_rates_are_normalised_by_the_groups_best():
     half = rollout("half", [("Nolan", "x")], False)
     full = rollout("full", [("Nolan, London", "x")], True)
-    found = analyse([question(half, full)]).numbers["thoughts"]
+    found = match_rates([question(half, full)]).numbers["thoughts"]
     assert found["incorrect"]["normalised"] == 0.5
     assert found["incorrect"]["histogram"]["(¼, ½]"] == 1
     assert found["correct"]["histogram"]["1"] == 1
@@ -31,13 +30,13 @@ def test_rates_are_normalised_by_the_groups_best():
 
 def test_the_default_rule_matches_the_exact_phrase():
     lower = rollout("lower", [("nolan", "London")], True)
-    assert analyse([question(lower)]).numbers["thoughts"]["correct"]["rate"] == 0.0
-    assert analyse([question(lower)], match="normalized").numbers["thoughts"]["correct"]["rate"] == 0.25
+    assert match_rates([question(lower)]).numbers["thoughts"]["correct"]["rate"] == 0.0
+    assert match_rates([question(lower)], match="normalized").numbers["thoughts"]["correct"]["rate"] == 0.25
 
 
 def test_only_questions_with_both_outcomes_are_compared():
     right, wrong = rollout("r", [("Nolan", "x")], True), rollout("w", [("Nolan", "x")], False)
-    found = analyse([question(right, wrong), question(right)]).numbers["thoughts"]
+    found = match_rates([question(right, wrong), question(right)]).numbers["thoughts"]
     assert (found["questions"], found["equal"]) == (1, 1)
     assert np.isnan(found["sign_test_p"])
 
@@ -50,13 +49,13 @@ def test_every_rate_has_one_bin_and_the_end_points_have_their_own():
 
 
 def test_a_log_without_thoughts_is_compared_by_whole_trajectories_with_a_note():
-    found = analyse([question(rollout("r", [("", "Nolan")], True, answer=""))])
+    found = match_rates([question(rollout("r", [("", "Nolan")], True, answer=""))])
     assert "thoughts" not in found.numbers
     assert any("no thoughts" in note for note in found.notes)
 
 
 def test_the_error_names_what_the_log_lacks():
     with pytest.raises(NotDefined, match="no entities at all"):
-        analyse([question(rollout("r", [("Nolan", "x")], True), task={})])
+        match_rates([question(rollout("r", [("Nolan", "x")], True), task={})])
     with pytest.raises(NotDefined, match="texts"):
-        analyse([question(rollout("r", [("a", "x")], True), task=TASK)])
+        match_rates([question(rollout("r", [("a", "x")], True), task=TASK)])

@@ -8,8 +8,7 @@ from helpers.episodes.search_logs import TASK, question, rollout
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.analyses.finding import NotDefined
-from creditflow.train.analyses.gdcr import analyse, clustered_correlation, read_group
+from creditflow.train.analyses.papers import NotDefined, answer_distances, clustered_correlation, read_group
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 
 RIGHT = rollout("right", [("", "Inception is a film"), ("Inception then", "by Nolan"), ("", "London")], True)
@@ -27,7 +26,7 @@ def test_distances_and_rewards_follow_the_order_of_turns():
 
 def test_the_table_averages_the_best_distance_of_rollouts_that_have_not_ended():
     short = rollout("short", [("", "Nolan")], True)
-    rows = analyse([question(RIGHT, WRONG, short)]).numbers["by_step"]
+    rows = answer_distances([question(RIGHT, WRONG, short)]).numbers["by_step"]
     assert [row["correct"]["rollouts"] for row in rows] == [2, 1, 1]
     assert [row["correct"]["best"] for row in rows] == [1.5, 1.0, 0.0]
     assert [row["incorrect"]["best"] for row in rows] == [2.0, 2.0, 2.0]
@@ -36,7 +35,7 @@ def test_the_table_averages_the_best_distance_of_rollouts_that_have_not_ended():
 
 def test_a_rollout_without_entities_so_far_is_counted_separately():
     late = rollout("late", [("", "nothing"), ("", "Nolan")], False)
-    rows = analyse([question(RIGHT, late)]).numbers["by_step"]
+    rows = answer_distances([question(RIGHT, late)]).numbers["by_step"]
     assert [row["incorrect"]["nothing_yet"] for row in rows] == [1, 0, 0]
     assert rows[0]["incorrect"]["rollouts"] == 1
 
@@ -69,13 +68,13 @@ def test_the_interval_resamples_clusters_and_contains_the_estimate():
 
 def test_the_error_names_what_the_log_lacks():
     with pytest.raises(NotDefined, match="have no entities at all"):
-        analyse([question(RIGHT, task={})])
+        answer_distances([question(RIGHT, task={})])
     with pytest.raises(NotDefined, match="answers=virtual"):
-        analyse([question(RIGHT, task={**TASK, "answer_node": ""})])
+        answer_distances([question(RIGHT, task={**TASK, "answer_node": ""})])
     with pytest.raises(NotDefined, match="texts"):
-        analyse([question(rollout("r", [("", "nothing")], True))])
+        answer_distances([question(rollout("r", [("", "nothing")], True))])
 
 
 def test_questions_without_an_answer_node_are_left_out_and_counted():
-    found = analyse([question(RIGHT), question(RIGHT, task={**TASK, "answer_node": ""})])
+    found = answer_distances([question(RIGHT), question(RIGHT, task={**TASK, "answer_node": ""})])
     assert found.numbers["groups_left_out"] == 1

@@ -10,9 +10,16 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.train.analyses.replayed import is_replayed, replayed, replayed_text
-from creditflow.train.statistics import below_false_discovery_rate, jackknife, normal_interval, permutation_p
+from creditflow.train.statistics import (
+    ClusteredMean,
+    below_false_discovery_rate,
+    jackknife,
+    normal_interval,
+    permutation_p,
+    t_quantile,
+)
 from creditflow.wrappers.credit.random_group import random_group
-from creditflow.wrappers.trajectory import Group
+from creditflow.wrappers.trajectory import Group, Turn
 
 K = 16
 
@@ -60,11 +67,66 @@ def test_a_true_signal_is_found_and_an_empty_one_is_chance() -> None:
     assert (judge.auroc.mean, judge.false_credit.mean) == (1.0, 0.0)
     assert critic == judge
     assert not empty.differs
-    assert constant.rank.mean == constant.kendall.mean == 0.0
+    assert constant.rank.mean == 0.0
+    assert found.signals["stateless"].lead.mean == 0.0
+    assert judge.lead.mean == pytest.approx(judge.rank.mean - found.signals["stateless"].rank.mean)
+    assert judge.lead.interval.low > 0.0
     assert constant.auroc.mean == 0.5
     assert constant.false_credit.mean == pytest.approx(1.0 - found.measurable.mean)
     assert found.gains + found.losses == pytest.approx(found.measurable.mean)
     assert "judge.score" in replayed_text(found)
+    assert all(abs(effect.advantage) > 0.4 for effect in found.largest)
+    assert all(effect.half_width == pytest.approx(t_quantile(K - 1.0) * 0.05) for effect in found.largest)
+    rare = replace(found, measurable=ClusteredMean(0.02, 0.03, 7.0))
+    assert "2.0% [0.0%, 9.1%]" in replayed_text(rare)  # a share is no less than nothing
+
+
+@pytest.mark.parametrize("exponent", [-1000, -45, 45, 900])
+def test_a_judge_is_rated_alike_in_any_unit(exponent: int) -> None:
+    """Scores times a power of 2 say the same; they may be probabilities of texts, which are tiny."""
+
+    def in_two_units(turn: Turn, noise: float) -> Turn:
+        score = turn.values["judge.score"] + noise
+        return replace(turn, values={**turn.values, "judge.noisy": score, "judge.scaled": score * 2.0**exponent})
+
+    rng = np.random.default_rng(7)
+    groups = [
+        replace(
+            group,
+            trajectories=tuple(
+                replace(m, turns=tuple(in_two_units(turn, rng.normal()) for turn in m.turns))
+                for m in group.trajectories
+            ),
+        )
+        for group in log(0.05)
+    ]
+    signals = replayed(groups).signals
+    noisy, scaled = signals["judge.noisy"], signals["judge.scaled"]
+    assert scaled == noisy
+    assert 0.5 < noisy.auroc.mean < 1.0
+
+
+def test_alternatives_are_compared_with_the_action_and_with_every_signal() -> None:
+    """The other actions are as good as the state on average, and the best of them gains 0.5."""
+
+    def with_alternatives(turn: Turn) -> Turn:
+        return replace(turn, values={**turn.values, "fork.mean": 0.5, "fork.best": 1.0})
+
+    groups = [
+        replace(
+            group,
+            trajectories=tuple(replace(m, turns=tuple(map(with_alternatives, m.turns))) for m in group.trajectories),
+        )
+        for group in log(0.05)
+    ]
+    found = replayed(groups)
+    assert found.over_mean is not None
+    assert found.over_best is not None
+    assert found.over_mean.mean == pytest.approx(found.over_best.mean + 0.5)
+    judge = found.signals["judge.score"]
+    assert judge.against_others == judge.rank  # here the mean of the others is the same number in all states
+    assert "against others" in replayed_text(found)
+    assert "against others" not in replayed_text(replayed(log(0.05)))
 
 
 def test_the_number_that_suffices_follows_from_the_noise() -> None:

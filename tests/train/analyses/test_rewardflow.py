@@ -10,14 +10,13 @@ from helpers.episodes.builders import group, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.train.analyses.finding import NotDefined
-from creditflow.train.analyses.rewardflow import analyse, expected_unique
+from creditflow.train.analyses.papers import NotDefined, expected_unique, repeated_states
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 
 
 def test_unique_states_of_two_rollouts_are_the_mean_over_all_pairs():
     g = group(walk("s a g"), walk("s b g"), walk("s a b g"))
-    rows = analyse([g]).numbers["by_size"]
+    rows = repeated_states([g]).numbers["by_size"]
     assert [row["rollouts"] for row in rows] == [1, 2, 3]
     assert [row["states"] for row in rows] == pytest.approx([7 / 3, 3.0, 3.0])
     assert [row["turns"] for row in rows] == pytest.approx([7 / 3, 14 / 3, 7.0])
@@ -40,7 +39,7 @@ def test_expected_unique_is_the_average_over_all_sub_groups(rollouts):
 def test_a_branch_has_visited_what_its_prefix_did(seed, key):
     rng = np.random.default_rng(seed)
     stored, full = random_fork(rng, random_group(rng))
-    rows, expanded = (analyse([group], key=key).numbers["by_size"] for group in (stored, full))
+    rows, expanded = (repeated_states([group], key=key).numbers["by_size"] for group in (stored, full))
     for name in ("states", "transitions"):
         assert [row[name] for row in rows] == pytest.approx([row[name] for row in expanded])
     index = stored.episode_index
@@ -51,11 +50,11 @@ def test_a_branch_has_visited_what_its_prefix_did(seed, key):
 
 
 def test_groups_of_unequal_size_get_a_note():
-    found = analyse([group(walk("s a g")), group(walk("s a g"), walk("s b g"))])
+    found = repeated_states([group(walk("s a g")), group(walk("s a g"), walk("s b g"))])
     assert [row["groups"] for row in found.numbers["by_size"]] == [2, 1]
     assert any("differ in size" in note for note in found.notes)
 
 
 def test_a_log_without_turns_is_refused():
     with pytest.raises(NotDefined, match="turns"):
-        analyse([group(walk("s", "env_error"))])
+        repeated_states([group(walk("s", "env_error"))])

@@ -209,7 +209,7 @@ def test_the_registry_names_the_values_that_annotators_write() -> None:
             for kind in vars(module).values()
             if isinstance(kind, type) and kind.__module__ == module.__name__ and hasattr(kind, "turn_names")
         ]
-        # HindsightAnnotator has names of its own, by its settings
+        assert declared, entry
         assert all(names == set(entry.values) for names in declared), entry
     written = {name for entry in ANNOTATORS.values() for name in entry.values}
     assert WRITERS.keys() <= written

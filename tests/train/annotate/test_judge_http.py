@@ -138,13 +138,6 @@ def test_a_reply_that_is_not_a_score_stops_the_command_and_leaves_no_log(
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_failed_request_is_sent_again(server: Server, annotated: Callable[..., int], tmp_path: Path) -> None:
-    server.reply = lambda n, case: 503 if n % 2 else str(len(case["marked"]["did"]))
-    assert annotated() == 0
-    assert scores(tmp_path / "out.jsonl") == [0.1, 0.3, 0.2, 0.4] * 3
-    assert len(server.requests) == 2 * 3 * FOUR
-
-
 def test_turns_scored_before_a_failure_are_not_requested_again(
     server: Server, annotated: Callable[..., int], tmp_path: Path, capsys: Any
 ) -> None:

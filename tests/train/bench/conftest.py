@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from helpers.smoke_bench import smoke_bench
 
-from creditflow.train.bench.results import read_results
+from creditflow.train.bench.document import read_results
 
 
 @pytest.fixture(scope="session")

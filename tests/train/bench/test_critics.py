@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.annotation_sources import open_annotation_source, reads_earlier
+from creditflow.train.bench.annotation_sources import FittedCritic, one_hot, open_annotation_source, reads_earlier
 from creditflow.train.bench.controls import ExactEvaluator
-from creditflow.train.bench.critics import FittedCritic, noisy, one_hot
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
-from creditflow.train.bench.methods import noise_of, scheme_entry, settings_of
 from creditflow.train.bench.selection import select_methods
 from creditflow.wrappers import credit
 
@@ -100,30 +98,10 @@ def test_the_advantage_is_the_outcome_minus_the_log_of_the_belief_before_the_tur
     assert found == pytest.approx(success - 3.0 * (1.0 - success) - np.log(before))
 
 
-def test_no_noise_is_the_exact_value_and_outcomes_have_none() -> None:
-    value = ExactEvaluator(MDP, POLICY).exact.value
-    assert np.array_equal(noisy(value, MDP, 0.0), value)
-    out = noisy(value, MDP, 2.0)
-    assert np.array_equal(out[0], value[0])
-    assert np.array_equal(out[:, MDP.size :], value[:, MDP.size :])
-    assert not np.allclose(out[1:, : MDP.size], value[1:, : MDP.size])
-    assert np.array_equal(out, noisy(value, MDP, 2.0))  # lasting
-
-
-def test_the_error_of_the_log_odds_has_the_size_that_is_asked_for() -> None:
-    value = np.full((401, MDP.size + 1), 0.3)
-    odds = np.log(noisy(value, MDP, 1.5)[1:, : MDP.size])
-    odds -= np.log1p(-noisy(value, MDP, 1.5)[1:, : MDP.size])
-    error = odds - np.log(0.3 / 0.7)
-    assert error.std() == pytest.approx(1.5, rel=0.1)
-    assert abs(error.mean()) < 0.2
-
-
-@pytest.mark.parametrize("hidden", [0, 8])
-def test_a_critic_learns_the_values_of_the_states_that_it_sees(hidden: int) -> None:
-    critic = FittedCritic(FEATURES, MDP.horizon, hidden)
+def test_a_critic_learns_the_values_of_the_states_that_it_sees() -> None:
+    critic = FittedCritic(FEATURES, MDP.horizon)
     before, _ = critic.predict(played(4))
-    assert before == pytest.approx(0.5, abs=0.0 if not hidden else 0.5)
+    assert before == pytest.approx(0.5, abs=0.0)
     for seed in range(40):
         critic.add(played(32, seed))
         critic.predict(played(4))
@@ -136,39 +114,27 @@ def test_a_critic_learns_the_values_of_the_states_that_it_sees(hidden: int) -> N
     assert np.array_equal(after[~inner], group.arrays.success.astype(float))
 
 
-@pytest.mark.parametrize("source", ["linear", "network"])
-def test_a_critic_is_not_fitted_to_the_group_that_it_annotates(source: str) -> None:
-    opened = open_annotation_source(f"pica[{source}]", MDP.horizon, "state", FEATURES)
+def test_a_critic_is_not_fitted_to_the_group_that_it_annotates() -> None:
+    opened = open_annotation_source("pica[linear]", MDP.horizon, "state", FEATURES)
     opened.update(played(16, 1))
     group = played(8, 2)
     first = opened.annotate(group).annotation("value.pica")
     assert np.array_equal(opened.annotate(group).annotation("value.pica"), first)
     opened.update(group)
     assert not np.array_equal(opened.annotate(group).annotation("value.pica"), first)
-    assert reads_earlier(f"shuffled(pica[{source}])")
+    assert reads_earlier("shuffled(pica[linear])")
 
 
 def test_a_suite_without_features_refuses_critics_by_name() -> None:
     with pytest.raises(ConfigError, match=r"pica\[linear\]: a critic needs features"):
         open_annotation_source("pica[linear]", 3, "state")
     with pytest.raises(ConfigError, match="needs features"):
-        select_methods(["pica[network]"], [played(4)], horizon=3, exact=True)
-
-
-def test_the_size_of_the_error_stands_in_the_name() -> None:
-    assert noise_of("noise=0.5") == 0.5
-    assert scheme_entry("pica[noise=2]").annotation_source == "noise=2"
-    assert "standard deviation" in settings_of(["pica[noise=2]"])["pica[noise=2]"]
-    assert not reads_earlier("pica[noise=2]")
-    for wrong in ("noise=", "noise=-1", "noise=inf", "noise=nan", "noise"):
-        assert noise_of(wrong) is None
-        with pytest.raises(ConfigError, match="annotation source"):
-            scheme_entry(f"pica[{wrong}]")
+        select_methods(["pica[linear]"], [played(4)], horizon=3, exact=True)
 
 
 def test_methods_with_exact_values_are_controls_of_a_suite_that_knows_them() -> None:
     log = [played(8)]
-    found = select_methods(["pica[linear]", "pica[noise=1]"], log, horizon=3, exact=True, features=FEATURES)
+    found = select_methods(["pica[linear]", "pica[exact]"], log, horizon=3, exact=True, features=FEATURES)
     assert found.schemes == ("pica[linear]",)
-    assert "pica[noise=1]" in found.controls
-    assert "exact values" in select_methods(["pica[noise=1]"], log, horizon=3, exact=False).undefined["pica[noise=1]"]
+    assert "pica[exact]" in found.controls
+    assert "exact values" in select_methods(["pica[exact]"], log, horizon=3, exact=False).undefined["pica[exact]"]

@@ -67,7 +67,7 @@ class Two(Exception):
 
 class Own:
     name = "own"
-    def measure(self, trajectory): return 0.0
+    def act(self, views): return []
 
 def stop(): raise StopIteration
 def leave(): raise SystemExit(0)
@@ -82,12 +82,12 @@ def killed():
 """
 RUN = """
 import sys
-from creditflow.envs.plugins.code import load_code
+from creditflow.envs.plugins import load_code
 from creditflow.train.bench.jobs import open_job_pool
-from creditflow.train.rollout.own_metrics import load_metric
+from creditflow.agents.registry import load_agent
 
 if __name__ == "__main__":
-    load_metric("own.py:Own")
+    load_agent("own.py:Own")
     for name in sys.argv[1:]:
         try:
             with open_job_pool(2) as pool:
@@ -139,7 +139,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_an_error_of_a_plug_in_names_it_after_its_way_to_the_parent(
     name: str, message: str, messages: dict[str, str]
 ) -> None:
-    assert messages[name].startswith("PluginError metric 'own' (")
+    assert messages[name].startswith("PluginError agent 'own' (")
     assert "own.py, line" in messages[name]
     assert message in messages[name]
 
@@ -150,4 +150,4 @@ def test_a_worker_that_ends_is_an_error_that_names_what_may_have_ended_it(
 ) -> None:
     assert messages[name].startswith("WorkerError a worker was lost (")
     assert ending in messages[name]
-    assert "metric 'own' (own.py:Own)" in messages[name]
+    assert "agent 'own' (own.py:Own)" in messages[name]

@@ -11,8 +11,8 @@ import time
 import pytest
 from helpers.shared_data import ROOT
 
+from creditflow.train.bench.document import read_results
 from creditflow.train.bench.exact.cells import run_task
-from creditflow.train.bench.results import read_results
 from creditflow.train.cli import main
 
 SMOKE = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5"]

@@ -9,9 +9,9 @@ import pytest
 
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.document import read_results
 from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.bench.methods import default_schemes, scheme_entry, settings_of
-from creditflow.train.bench.results import read_results
 from creditflow.train.bench.selection import select_methods
 from creditflow.train.cli import main
 from creditflow.train.rollout import play_group
@@ -152,4 +152,3 @@ def test_an_unknown_scheme_suggests_the_near_name():
 
 def test_settings_that_differ_from_the_paper_are_described():
     assert settings_of(["grpo", "graphgpo"]) == {"graphgpo": "graphgpo with distance_discount=0.8"}
-    assert "step advantage only" in settings_of(["gigpo_mean"])["gigpo_mean"]

@@ -5,11 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
-import sys
 
 import pytest
-from helpers.shared_data import ROOT
 
 from creditflow.train.cli import COMMANDS, main
 from creditflow.wrappers.records.jsonl import read_groups
@@ -32,28 +29,9 @@ def test_every_command_has_help(name, capsys):
     assert f"creditflow {name}" in capsys.readouterr().out
 
 
-def test_help_lists_every_command(capsys):
-    assert main([]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in COMMANDS)
-
-
-def test_envs_lists_ids_and_panels(capsys):
-    assert main(["envs"]) == 0
-    assert "creditflow/Sokoban-v0" in capsys.readouterr().out
-    assert main(["envs", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["name"] == "sokoban"
-
-
 def test_rollout_writes_groups_of_the_requested_size(log):
     groups = read_groups(log)
     assert [len(group) for group in groups] == [4, 4, 4]
-
-
-def test_rollout_is_reproducible_to_the_byte(log, tmp_path):
-    again = tmp_path / "again.jsonl"
-    main(["rollout", "--agent", "noisy:0.4", *SMALL, "--out", str(again)])
-    assert again.read_bytes() == log.read_bytes()
 
 
 def test_rollout_resumes_an_interrupted_log_to_the_same_bytes(log, tmp_path):
@@ -66,14 +44,6 @@ def test_rollout_resumes_an_interrupted_log_to_the_same_bytes(log, tmp_path):
     assert main([*command, "--resume"]) == 0
     assert log.read_bytes() == whole
     assert not partial.exists()
-
-
-def test_resume_rejects_the_log_of_another_command(log, tmp_path, capsys):
-    partial = tmp_path / "other.jsonl.partial"
-    partial.write_bytes(log.read_bytes())
-    out = str(tmp_path / "other.jsonl")
-    assert main(["rollout", "--agent", "random", *SMALL, "--out", out, "--resume"]) == 3
-    assert "was written with other settings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("scheme", ["grpo", "rloo", "gigpo", "graphgpo", "rewardflow"])
@@ -95,13 +65,6 @@ def test_credit_reads_standard_input_and_writes_standard_output(log, monkeypatch
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 12
     assert "12 trajectories" in shown.err
-
-
-def test_credit_explains_a_scheme(capsys):
-    assert main(["credit", "--scheme", "graphgpo", "--explain"]) == 0
-    shown = capsys.readouterr().out
-    assert "distance_discount" in shown
-    assert "release" in shown
 
 
 def test_credit_sets_parameters(log, tmp_path):
@@ -171,23 +134,15 @@ def test_a_damaged_log_is_rejected_with_its_line_and_nothing_is_written(damage, 
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_a_truncated_gzip_is_rejected(log, tmp_path, capsys):
-    bad = tmp_path / "bad.jsonl.gz"
-    bad.write_bytes(gzip.compress(log.read_bytes())[:-20])
-    assert main(["credit", "--scheme", "grpo", str(bad)]) == 3
-    assert "gzip" in capsys.readouterr().err
-
-
 def test_data_is_listed_imported_and_checked(tmp_path, capsys):
     assert main(["envs"]) == 0
     assert "data_path=PATH" in capsys.readouterr().out
-    assert main(["data", "import", "webshp", "x", "--out", str(tmp_path / "s")]) == 2
-    assert main(["data", "import", "webshop", str(tmp_path), "--out", str(tmp_path / "s")]) == 3
-    assert "items" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["data", "import", "verll", "x", "--out", str(tmp_path / "s")])
+    assert "did you mean 'verl'" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
-    assert main(["data", "check", "webshop-store", str(tmp_path)]) == 3
     assert main(["data", "check", "wikisearch-index", str(tmp_path)]) == 3
-    assert main(["data", "check", "webshop-store", str(tmp_path), "--only", "products"]) == 2
+    assert main(["data", "check", "wikisearch-index", str(tmp_path), "--only", "products"]) == 2
 
 
 def test_data_builds_an_encyclopedia(tmp_path, capsys):
@@ -209,6 +164,16 @@ def test_play_shops_in_the_terminal_too(name, monkeypatch, capsys):
     assert "steps to go" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("env", ["sokoban", "webshop"])
+@pytest.mark.parametrize("line", ["", "  ", "\x1b[H", "\x1b", "\t", "\x7f"])
+def test_a_line_that_is_no_action_costs_no_turn_of_play(line, env, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\nquit\n"))
+    assert main(["play", env]) == 0
+    shown = capsys.readouterr().out
+    assert "that is no action" in shown
+    assert "1/" not in shown.split("no action")[1]
+
+
 def test_play_takes_actions_hints_and_undo_from_standard_input(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("?\nhint\nup\nundo\nsideways\nquit\n"))
     assert main(["play", "sokoban", "--seed", "3"]) == 0
@@ -218,7 +183,7 @@ def test_play_takes_actions_hints_and_undo_from_standard_input(monkeypatch, caps
 
 
 def test_a_defect_is_reported_in_one_line_and_with_its_traceback_on_request(monkeypatch, capsys):
-    import creditflow.train.commands.about.envs as command
+    import creditflow.train.commands.envs as command
 
     monkeypatch.setattr(command, "run", lambda args: 1 // 0)
     assert main(["envs"]) == 1
@@ -227,19 +192,6 @@ def test_a_defect_is_reported_in_one_line_and_with_its_traceback_on_request(monk
     assert "Traceback" not in shown
     assert main(["--traceback", "envs"]) == 1
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_an_interrupt_leaves_with_130():
-    code = (
-        "import sys\nfrom creditflow.train import cli\nimport creditflow.train.commands.about.envs as e\n"
-        "def run(args): raise KeyboardInterrupt\ne.run = run\nsys.exit(cli.main(['envs']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
-        env={"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"},
-    )  # fmt: skip
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

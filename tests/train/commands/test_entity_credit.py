@@ -67,14 +67,6 @@ def test_a_log_without_entities_is_an_error_that_names_the_scheme(
     assert f"{scheme} is not applicable to group" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("scheme", ["gdcr", "sapo", "egrpo"])
-def test_explain_lists_which_fields_of_the_task_are_read(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["credit", "--scheme", scheme, "--explain"]) == 0
-    shown = capsys.readouterr().out
-    assert "Fields of the task needed: entities" in shown
-    assert "arXiv" in shown
-
-
 def test_the_audit_reports_where_the_entity_schemes_give_credit(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(log)]) == 0
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}

@@ -1,17 +1,15 @@
-"""What scripts rely on: JSON from every command that prints a table, exit codes, shell completion."""
+"""What scripts rely on: JSON from every command that prints a table and exit codes."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from creditflow.train.arguments.completion import SHELLS, completion_script
-from creditflow.train.cli import COMMANDS, EXIT_CODES, command_parser, main
-from creditflow.train.commands.about import envs
+from creditflow.train.cli import COMMANDS, EXIT_CODES, main
+from creditflow.train.commands import envs
 
 # every command that prints a table, with arguments under which it does
 TABLES = {
@@ -36,7 +34,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of a small run of the benchmark."""
-    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
+    pytest.importorskip("jinja2", reason="the page needs the 'bench' extra")
     folder: Path = tmp_path_factory.mktemp("run")
     run = ["--preset", "smoke", "--envs", "grids", "--schemes", "grpo", "--workers", "1", "--out", str(folder)]
     assert main(["bench", *run]) == 0
@@ -111,49 +109,3 @@ def test_the_help_lists_every_command_with_its_purpose_and_every_exit_code(capsy
         assert f"  {name:12}  {text}" in lines
     for code, meaning in EXIT_CODES.items():
         assert f"{code} {meaning}" in without
-
-
-@pytest.fixture(scope="module")
-def script() -> str:
-    return completion_script("bash", {name: command_parser(name) for name in COMMANDS})
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("creditflow sch", {"schemes"}),
-        ("creditflow --completion z", {"zsh"}),
-        ("creditflow credit --scheme gig", {"gigpo"}),
-        ("creditflow bench --preset qu", {"quick"}),
-        ("creditflow rollout --env sok", {"sokoban"}),
-        ("creditflow data bui", {"build"}),
-        ("creditflow data build w", {"wiki"}),
-        ("creditflow data check alf", {"alfworld"}),
-        ("creditflow data build wiki --art", {"--articles"}),
-        ("creditflow new ag", {"agent"}),
-        ("creditflow schemes graph", {"graphgpo"}),
-        ("creditflow view --lo", {"--load"}),
-        ("creditflow credit rollouts.js", set()),
-    ],
-)
-def test_bash_completes_commands_actions_options_choices_and_names(line, expected, script):
-    words = line.split(" ")
-    setting = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _creditflow; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-    done = subprocess.run(["bash", "-c", f"{script}\n{setting}"], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == expected
-    assert not done.stderr
-
-
-def test_every_command_completes_its_own_options(script):
-    for name in (
-        leaf.prog.removeprefix("creditflow ") for command in COMMANDS for leaf in command_parser(command).leaves()
-    ):
-        setting = f"COMP_WORDS=(creditflow {name} --); COMP_CWORD={len(name.split()) + 1}; _creditflow; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        done = subprocess.run(["bash", "-c", f"{script}\n{setting}"], capture_output=True, text=True, check=True)
-        assert {"--help", "--load"} <= set(done.stdout.split()), name
-
-
-def test_the_script_of_every_shell_is_printed(capsys):
-    for shell in SHELLS:
-        assert main(["--completion", shell]) == 0
-        assert "complete -o default -F _creditflow creditflow" in capsys.readouterr().out

@@ -23,7 +23,7 @@ sys.meta_path.insert(0, Interrupting())
 from creditflow.train.cli import main
 sys.exit(main())
 """
-MODULES = ["numpy", "gymnasium", "creditflow.envs.registration", "creditflow.train.commands.about.schemes"]
+MODULES = ["numpy", "gymnasium", "creditflow.envs.registration", "creditflow.train.commands.schemes"]
 
 
 def interrupted(folder: Path, name: str, module: str) -> subprocess.CompletedProcess[str]:

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.processes.killing import Killer, require_interrupted, require_killed, running_killer
-from helpers.worlds.webshop_small import write_files
 
-from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.train.cli import main
 
 LIMIT = ["--panel", "standard-v1:train", "--limit", "4", "--group-size", "2"]
@@ -34,7 +32,6 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
     "view": (["view", "LOG", "--out", "{}/view.html"], ["--force"]),
     "wiki": (["data", "build", "wiki", "--articles", "200", "--questions", "10", "--out", "{}/wiki"], ["--force"]),
     "wiki-index": (["data", "build", "wiki", "--articles", "200", "--index", "--out", "{}/wiki"], ["--force"]),
-    "webshop": (["data", "import", "webshop", "SHOP", "--out", "{}/store"], ["--force"]),
     "index": (["serve", "search", "--corpus", "PASSAGES", "--index", "{}/idx", "--build-only"], ["--force"]),
     "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
     "import": (["data", "import", "messages", "MESSAGES", "--out", "{}/log.jsonl"], ["--force"]),
@@ -42,7 +39,7 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
 }
 SLOW = {"rollout-workers"}  # it starts processes
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in WRITERS]
-FOLDERS = {"wiki", "wiki-index", "webshop", "index"}  # all of it or nothing
+FOLDERS = {"wiki", "wiki-index", "index"}  # all of it or nothing
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +52,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     passages.write_text(
         "".join(json.dumps({"id": f"p{i}", "contents": f"title {i}\ntext {i}"}) + "\n" for i in range(50))
     )
-    shop = folder / "shop"
-    shop.mkdir()
-    write_files(shop, [embedded_stock().catalogue.store.product(row) for row in range(60)])
     messages = folder / "messages.jsonl"
     talk = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "left"}]
     messages.write_text(
@@ -67,7 +61,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "LOG": str(log),
         "SEARCH": str(search),
         "PASSAGES": str(passages),
-        "SHOP": str(shop),
         "MESSAGES": str(messages),
     }
 

@@ -20,11 +20,11 @@ def test_without_a_name_the_schemes_are_listed(capsys: pytest.CaptureFixture[str
 
 
 def test_a_card_has_formula_needs_properties_result_and_when_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schemes", "trace"]) == 0
+    assert main(["schemes", "igpo"]) == 0
     shown = capsys.readouterr().out
     for part in (
-        "A_t = A_out",
-        "2607.13988",
+        "A_t = Σ_{k ≥ t}",
+        "2510.14967",
         "likelihood:DIR",
         "check_credit",
         "Counterexamples",
@@ -32,7 +32,7 @@ def test_a_card_has_formula_needs_properties_result_and_when_it_fails(capsys: py
         "Limitations",
     ):
         assert part in shown
-    assert main(["schemes", "trace", "--json"]) == 0
+    assert main(["schemes", "igpo", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["annotations"] == {"logp.answer.mean": "likelihood:DIR"}
     assert {p["result"] for p in data["properties"]} == {"declared", "holds", "refuted"}

@@ -88,7 +88,7 @@ def test_a_dry_run_checks_everything_but_the_model_without_torch(
     assert "training tasks" in shown.err
     assert "credit:" in shown.out
     # the sizes of quickstart's model are those of a tokenizer that is yet to be trained
-    assert ("GB on the GPU" in shown.err and "GPU hours" in shown.err) is (name != "quickstart")
+    assert ("GB at the peak" in shown.err and "GPU hours: " in shown.err) is (name != "quickstart")
     assert main(["train", config, "--dry-run", "--set", "credit.scheme=gigp"]) == 2
     assert main(["train", config, "--dry-run", "--set", "tasks.panel=standard-v9:train"]) == 2
     assert main(["train", config]) == 3, "without --dry-run torch is needed"

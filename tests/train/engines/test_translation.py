@@ -135,7 +135,7 @@ def bases() -> list[TrainConfig]:
         ),
         settings_of(
             verl={"ray": "auto", "gpus": 8},
-            rollout={"tasks": 16, "branching": {"max_trajectories": 9}, "asynchronous": True},
+            rollout={"tasks": 16, "branching": {"max_trajectories": 9}},
         ),
     ]
 
@@ -239,9 +239,8 @@ def dry_run(*arguments: str) -> int:
 def test_a_dry_run_tells_memory_and_hours(gpus: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert dry_run(str(FOLDER / "gigpo_alfworld.yaml"), "--set", f"verl.gpus={gpus}") == 0
     told = capsys.readouterr().err
-    assert "GB on the GPU" in told
-    assert "GPU hours, estimated" in told
-    assert f"the GPU hours divided by {gpus} are" in told
+    assert f"GB at the peak on each of {gpus} GPUs" in told
+    assert f"on the clock at least a {gpus}th of that" in told
 
 
 def test_numbers_and_texts_of_the_printed_configuration_are_those_of_the_lines() -> None:
@@ -338,7 +337,7 @@ def test_more_nodes_need_a_cluster() -> None:
 
 def test_a_success_model_is_not_verls(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="leave out --engine verl"):
-        dry_run(str(FOLDER / "success_model.yaml"))
+        dry_run(str(FOLDER / "pica_success_model.yaml"))
 
 
 def test_a_resumed_run_keeps_its_engine(tmp_path: Path) -> None:

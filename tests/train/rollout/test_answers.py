@@ -8,7 +8,7 @@ from creditflow.agents.scripted import ExpertAgent, RandomAgent
 from creditflow.envs.wikisearch.actions import Call, Tool
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, dialect
 from creditflow.train.rollout import play_group
-from creditflow.train.rollout.answers import answer_scores, dialect_of
+from creditflow.train.rollout.evaluation import answer_scores, dialect_of
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from queue import Empty
 from typing import Any
 
@@ -34,45 +33,30 @@ def text(groups: Sequence[Group]) -> list[str]:
     return [encode_line(one, group.task) for group in groups for one in group.trajectories]
 
 
-BRANCHING = st.builds(
-    BranchConfig,
-    max_trajectories=st.integers(4, 9),
-    rule=st.sampled_from(["threshold", "probability"]),
-    base=st.sampled_from([0.2, 0.6]),
-    branches_per_turn=st.integers(1, 2),
-    max_tokens=st.sampled_from([0, 30, 90]),
-    fill_group=st.booleans(),
-    entropy_tokens=st.just(2),
-)
-
-
 @given(
     schedule=st.integers(0, 2**32),
     seed=st.integers(0, 50),
     count=st.integers(1, 3),
     size=st.integers(1, 3),
     budget=st.builds(Budget, turns=st.sampled_from([0, 3]), tokens=st.sampled_from([0, 20])),
-    branching=st.none() | BRANCHING,
     asked=st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
 def test_groups_and_reports_are_those_of_lock_step_whatever_takes_how_long(
-    schedule: int, seed: int, count: int, size: int, budget: Budget, branching: BranchConfig | None, asked: bool
+    schedule: int, seed: int, count: int, size: int, budget: Budget, asked: bool
 ) -> None:
-    make, branch = makers(size)
-    options: dict[str, Any] = {"branching": branching, "make_branch": branch}
+    make, _ = makers(size)
     expected, report = RolloutReport(), RolloutReport()
     lock_step = WanderingAgent()
-    groups = RolloutEngine(make, budget, **options).play(lock_step, tasks(count), seed=seed, report=expected)
+    groups = RolloutEngine(make, budget).play(lock_step, tasks(count), seed=seed, report=expected)
     moments = Schedule(schedule)
     agent = AskedAgent(moments) if asked else WanderingAgent()
     with pytest.MonkeyPatch.context() as patched:
         moments.install(patched)
-        engine = AsynchronousEngine(make, budget, threads=3, **options)
+        engine = AsynchronousEngine(make, budget, threads=3)
         again = engine.play(agent, tasks(count), seed=seed, report=report)
     assert text(again) == text(groups)
     assert report == expected
-    assert sorted(agent.forks) == sorted(lock_step.forks)
 
 
 class Waiting(SokobanEnv):
@@ -158,31 +142,10 @@ def test_a_batch_waits_for_steps_that_are_about_to_end_and_for_nothing_else(monk
     assert agent.batches == [6] * 5
 
 
-@pytest.mark.parametrize("branching", [None, BranchConfig(max_trajectories=6, base=0.6, entropy_tokens=2)])
-def test_the_episodes_that_run_are_counted_after_every_turn(
-    monkeypatch: pytest.MonkeyPatch, branching: BranchConfig | None
-) -> None:
-    Soon(monkeypatch)
-    make, branch = makers(3)
-    groups: list[GroupEnv] = []
-    counts: list[tuple[int, int, int]] = []
-
-    def noted(factory: Callable[[], GroupEnv]) -> GroupEnv:
-        groups.append(factory())
-        return groups[-1]
-
-    def on_turn(running: int, total: int) -> None:
-        counts.append((running, total, sum(len(group.active) for group in groups)))
-
-    engine = AsynchronousEngine(partial(noted, make), branching=branching, make_branch=partial(noted, branch))
-    played = engine.play(WanderingAgent(), tasks(2), seed=4, on_turn=on_turn)
-    assert counts[-1][:2] == (0, sum(len(group) for group in played))
-    for running, total, active in counts:
-        assert 0 <= running <= total
-        assert branching is not None or running == active  # episodes of a group that branches are counted turn by turn
-
-
-def test_an_engine_needs_a_thread() -> None:
+def test_an_engine_needs_a_thread_and_episodes_that_do_not_branch() -> None:
+    make, branch = makers(2)
+    with pytest.raises(ConfigError, match="move in lock step"):
+        AsynchronousEngine(make, branching=BranchConfig(max_trajectories=4), make_branch=branch)
     with pytest.raises(ConfigError, match="at least one thread"):
         AsynchronousEngine(lambda: GroupEnv("sokoban", size=1), threads=0)
 

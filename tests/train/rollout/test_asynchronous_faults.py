@@ -115,18 +115,3 @@ def test_a_bug_in_a_step_is_raised_and_leaves_no_thread() -> None:
     with pytest.raises(EpisodeError, match="no such state"):
         engine.play(WanderingAgent(), tasks(1), seed=4)
     assert not alive()
-
-
-def test_what_on_turn_raises_ends_the_call() -> None:
-    seen: list[tuple[int, int]] = []
-
-    def on_turn(running: int, total: int) -> None:
-        seen.append((running, total))
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-
-    make, _ = makers(3)
-    with pytest.raises(KeyboardInterrupt):
-        AsynchronousEngine(make, threads=2).play(WanderingAgent(), tasks(2), seed=4, on_turn=on_turn)
-    assert [total for _, total in seen] == [6] * 3
-    assert not alive()

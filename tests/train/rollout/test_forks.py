@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.worlds.tabulated import noisy_expert
 
+import creditflow
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.grid_layouts import grid_mdp
-from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.rollout import play_group
 from creditflow.train.rollout.forks import fork_values
+from creditflow.wrappers import Recorder
 from creditflow.wrappers.group_env import GroupEnv, member_seed
 from creditflow.wrappers.trajectory import Group
 
@@ -65,3 +67,16 @@ def test_a_single_continuation_is_rejected():
         fork_values(
             GroupEnv("grid-pits", size=1).members, NoisyExpert(NOISE), group.trajectories[0], np.random.default_rng(0)
         )
+
+
+def test_an_action_written_otherwise_is_replayed_and_is_no_alternative_to_itself():
+    level = "######\n#@$ .#\n######"
+    env = Recorder(creditflow.make("sokoban", level=level))
+    env.reset(seed=0)
+    env.step("Right")
+    env.step("RIGHT")
+    members = [Recorder(creditflow.make("sokoban", level=level)) for _ in range(2)]
+    forks = fork_values(
+        members, NoisyExpert(NOISE), env.trajectory, np.random.default_rng(0), seed=0, alternatives=True
+    )
+    assert [len(others) for others in forks.alternatives] == [3, 3]

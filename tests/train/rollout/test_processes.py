@@ -16,10 +16,9 @@ import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
-from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, write_task
 from creditflow.train.rollout.workers.pool import WorkerError, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor
-from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_jsonl
 
 COMMAND = ("--agent", "noisy:0.5", "--panel", "small-v1:valid", "--limit", "8", "--group-size", "2", "--seed", "3")
@@ -74,31 +73,6 @@ def test_closing_leaves_no_process_behind(items: list[str]) -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
-
-def test_an_interrupted_run_on_workers_resumes_to_the_same_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    assert call(*COMMAND, "--out", str(whole)) == 0
-    with monkeypatch.context() as patch:
-        seen: list[str] = []
-
-        def interrupted(text: str) -> Group:
-            seen.append(text)
-            if len(seen) == 4:
-                raise KeyboardInterrupt
-            return read_group(text)
-
-        patch.setattr(rollout, "read_group", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            call(*COMMAND, "--workers", "2", "--out", str(out))
-    assert not out.exists()
-    with pytest.raises(ConfigError, match="--resume"):
-        call(*COMMAND, "--workers", "2", "--out", str(out))
-    assert call(*COMMAND, "--workers", "2", "--resume", "--out", str(out)) == 0
-    assert out.read_bytes() == whole.read_bytes()
-    assert not out.with_name("out.jsonl.partial").exists()
 
 
 def test_a_killed_command_resumes_to_the_same_file_and_leaves_no_worker_behind(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.train.rollout.evaluation import Evaluation
-from creditflow.train.rollout.score_table import MEAN, estimate, latex_table, score_rows, score_text
+from creditflow.train.rollout.score_table import MEAN, estimate, score_rows, score_text
 from creditflow.train.statistics import crossed_mean, rate_interval
 
 KINDS = ("pick_two_obj_and_place", "pick_and_place_simple", "bridge_comparison", "")
@@ -49,11 +49,9 @@ def test_without_types_there_is_one_row() -> None:
     assert [(row.name, row.tasks) for row in score_rows(evaluation((), [1.0, 0.0]))] == [("All", 2)]
 
 
-def test_text_and_latex_have_the_same_cells() -> None:
+def test_the_columns_are_those_that_differ() -> None:
     rows = score_rows(evaluation(("a", "b", "a"), [1.0, 0.0, 0.0], [1.0, 0.5, 0.5], f1=[1.0, 0.2, 0.4]))
     text = [re.split(r"\s{2,}", line.strip()) for line in score_text(rows).splitlines()]
-    latex = [line.removesuffix(r" \\").split(" & ") for line in latex_table(rows).splitlines() if line.endswith(r"\\")]
-    assert [text[0], *text[2:]] == latex
     assert text[0] == ["Tasks", "N", "Score", "Success", "f1"]
 
 
@@ -63,30 +61,18 @@ def test_types_of_alfworld_come_first_in_the_order_of_published_tables() -> None
 
 
 def test_the_score_has_a_column_only_where_it_is_not_success() -> None:
-    same = latex_table(score_rows(evaluation(("", ""), [1.0, 0.0])))
-    other = latex_table(score_rows(evaluation(("", ""), [1.0, 0.0], [1.0, 0.5])))
+    same = score_text(score_rows(evaluation(("", ""), [1.0, 0.0])))
+    other = score_text(score_rows(evaluation(("", ""), [1.0, 0.0], [1.0, 0.5])))
     assert "Score" not in same
-    assert r"\begin{tabular}{lrrr}" in other
-    assert "All & 2 & 75.0" in other
-
-
-def test_names_are_escaped_and_captions_are_comments() -> None:
-    text = latex_table(score_rows(evaluation(("a_b&c%\\{x}~^#$",), [1.0])), "first\n\\end{document}")
-    assert text.startswith("% first\n% \\end{document}\n")
-    assert r"a\_b\&c\%\textbackslash{}\{x\}\textasciitilde{}\textasciicircum{}\#\$ & 1" in text
-
-
-def test_every_row_has_as_many_cells_as_the_head() -> None:
-    lines = latex_table(score_rows(evaluation(KINDS, [1.0, 0.0, 0.5, 0.0], [1.0, 0.2, 0.5, 0.1]))).splitlines()
-    assert {line.count(" & ") for line in lines if line.endswith(r"\\")} == {3}
-    assert lines[-1] == r"\end{tabular}"
+    assert other.split()[:4] == ["Tasks", "N", "Score", "Success"]
+    assert "All    2  75.0" in other
 
 
 def test_transcript_rewards_have_columns_and_intervals_by_type() -> None:
     rows = score_rows(evaluation(("a", "b", "a"), [1.0, 0.0, 0.0], f1=[1.0, 0.2, 0.4], signed=[-1.0, 1.0, 1.0]))
     assert rows[0].rewards["f1"].mean == pytest.approx(0.7)
     assert rows[0].rewards["signed"].low < -1.0  # not cut off at 0
-    assert latex_table(rows).splitlines()[3] == r"Tasks & N & Success & f1 & signed \\"
+    assert score_text(rows).split("\n")[0].split() == ["Tasks", "N", "Success", "f1", "signed"]
 
 
 def test_one_task_of_an_unbounded_reward_has_no_interval_but_valid_json() -> None:
@@ -108,7 +94,7 @@ def test_several_data_sets_are_rows_and_count_alike_in_their_mean() -> None:
     assert [(row.name, row.tasks, row.success.mean) for row in rows] == [
         ("2wiki", 1, 0.0), ("hotpotqa", 2, 0.5), ("nq_open", 2, 1.0), (MEAN, 5, 0.5), ("All", 5, pytest.approx(0.6)),
     ]  # fmt: skip
-    assert "Mean of sets & 5 & 50.0" in latex_table(rows)
+    assert "Mean of sets  5  50.0" in score_text(rows)
 
 
 def test_one_data_set_has_rows_by_type() -> None:
@@ -118,7 +104,7 @@ def test_one_data_set_has_rows_by_type() -> None:
 def test_answers_have_columns_and_stand_in_json() -> None:
     result = replace(evaluation(SETS, [1.0, 0.0, 1.0, 0.0]), task_answers={"em": np.eye(4)[0], "f1": np.full(4, 0.5)})
     rows = score_rows(result)
-    assert latex_table(rows).splitlines()[3] == r"Tasks & N & Success & EM & F1 \\"
+    assert score_text(rows).split("\n")[0].split() == ["Tasks", "N", "Success", "EM", "F1"]
     assert rows[-1].to_json()["rewards"]["EM"]["mean"] == 0.25
     assert result.summary()["f1"] == 0.5
     assert "em 0.250 [" in result.line()

@@ -150,7 +150,9 @@ def test_every_field_of_a_rollout_is_part_of_its_identity() -> None:
             require_same(identity_of(spec), identity_of(other), "log")
 
 
-@pytest.mark.parametrize("prefix", ["hf:", "vllm:", "react:hf:", "rag:vllm:", "openai:http://127.0.0.1:1/v1#name@"])
+@pytest.mark.parametrize(
+    "prefix", ["hf:", "vllm:", "react:hf:", "reflexion:vllm:", "openai:http://127.0.0.1:1/v1#name@"]
+)
 @pytest.mark.parametrize(
     "file", ["weights.safetensors", "creditflow_agent.json", "tokenizer.json", "chat_template.jinja"]
 )

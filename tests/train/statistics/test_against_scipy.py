@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import scipy.stats as reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.train import statistics
 from creditflow.train.rollout.evaluation import clustered_interval
 
@@ -105,3 +106,15 @@ def test_holm_lies_between_bonferroni_and_benjamini_hochberg(p):
     adjusted = np.array(statistics.holm(p))
     assert (adjusted <= np.minimum(len(p) * np.array(p), 1.0) + 1e-12).all()
     assert (adjusted >= reference.false_discovery_control(p) - 1e-12).all()
+
+
+def test_without_scipy_the_extra_that_brings_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("scipy", "scipy.special", "scipy.stats"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for compute in (
+        lambda: statistics.normal_interval([0.0, 1.0]),
+        lambda: statistics.rate_interval(1, 2),
+        lambda: statistics.spearman([1.0, 2.0], [1.0, 2.0]),
+    ):
+        with pytest.raises(MissingExtraError, match=r"scipy is not installed.*bench"):
+            compute()

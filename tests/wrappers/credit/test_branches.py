@@ -37,7 +37,7 @@ SETTINGS: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     ("pica", "paper", {"baseline": "group", "penalty_start_turn": 2}),
     ("pica", "paper", {"baseline": "critic", "discount": 0.9, "gae_lambda": 0.7}),
     ("pica", "paper", {"final": "outcome", "unanswered": "minus_one"}),
-    ("stepsearch", "paper", {"step_return": "immediate"}),
+    ("stepsearch", "paper", {"discount": 0.0}),
     ("gdcr", "paper", {"observations": "entities"}),
     ("egrpo", "paper", {"scope": "trajectory"}),
     ("rewardflow", "release", {"pruning": "alfworld"}),
@@ -47,16 +47,10 @@ SETTINGS: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
 NOT_POOLED: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     *(case for case in SETTINGS if case[0] != "rewardflow"),
     # these count a branch as a full episode in their statistics too
-    *(
-        (name, "paper", {})
-        for name in ("hgpo", "gagpo", "g2po", "milegpo", "rtmc", "steppo", "trace", "hcapo", "draco")
-    ),
-    *((name, "paper", {}) for name in ("agent_opsd", "beacon", "vpr")),
+    *((name, "paper", {}) for name in ("hgpo", "g2po", "steppo", "draco", "agent_opsd", "beacon")),
     ("hgpo", "release", {"key": "state"}),
-    *(("gagpo", "paper", {"gae_lambda": value}) for value in (0.0, 0.5, 1.0)),
-    *(("rtmc", "paper", {"prior": prior}) for prior in ("outcome", "return")),
     *((name, "paper", {}) for name in ("grpo", "rloo", "mt_grpo", "gdcr", "sapo", "egrpo", "stepsearch", "pica")),
-    *((name, "paper", {"whitening": False, "invalid_penalty": 0.2}) for name in ("mt_ppo", "ppo_gae", "tips")),
+    *((name, "paper", {"whitening": False, "invalid_penalty": 0.2}) for name in ("mt_ppo", "ppo_gae")),
 ]
 
 

@@ -356,14 +356,6 @@ def test_the_order_of_rows_only_changes_their_numbers(batch):
     assert facts(credit.check_batch(**moved)) == facts(credit.check_batch(**batch))
 
 
-@pytest.mark.parametrize("batch", [batch for batch, *_ in FAULTS], ids=[name for _, name, *_ in FAULTS])
-def test_the_table_fits_80_columns_and_begins_with_the_conclusion(batch):
-    report = credit.check_batch(**batch)
-    lines = str(report).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[0].startswith("no error" if not report.errors else f"{len(report.errors)} error")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

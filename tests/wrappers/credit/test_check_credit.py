@@ -270,6 +270,13 @@ def test_what_is_not_declared_may_fail_with_a_counterexample(name):
     assert not report.holds(name)
 
 
+@pytest.mark.parametrize("name", ["ties_zero", "all_fail_zero", "one_member_zero"])
+@pytest.mark.parametrize(("noise", "holds"), [(1.4e-17, True), (1e-3, False)])
+def test_rounding_breaks_no_property(name, noise, holds):
+    report = check_credit(scheme_of(lambda group: Credit.of(group, outcome=np.full(len(group), noise))), draws=20)
+    assert report.holds(name) == holds
+
+
 def test_declaring_an_unknown_property_suggests_the_nearest_one():
     with pytest.raises(ConfigError, match="did you mean 'permutation'"):
         check_credit(scheme_of(good, properties=("permutations",)))

@@ -14,7 +14,7 @@ from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.properties import sample_group
 from creditflow.wrappers.records.group import Group
 
-COUPLED = ("blend", "mt_ppo", "ppo_gae", "tips")  # by default
+COUPLED = ("blend", "mt_ppo", "ppo_gae")  # by default
 
 
 class OfTheBatch(GRPO):
@@ -43,7 +43,6 @@ def test_only_schemes_that_say_so_couple_groups(name: str) -> None:
     [
         ("mt_ppo", {}),
         ("ppo_gae", {}),
-        ("grouptd", {"prior": "pooled"}),
         ("rewardflow", {"propagation": "first_seen_rewards"}),
     ],
 )

@@ -20,6 +20,7 @@ from creditflow.wrappers.credit.base import Credit, Scheme, SchemeContractError
 from creditflow.wrappers.credit.explanation import scored
 from creditflow.wrappers.credit.properties import sample_group
 from creditflow.wrappers.credit.random_group import random_fork, random_group
+from creditflow.wrappers.credit.registry import assigned
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.jsonl import write_jsonl
 
@@ -31,9 +32,9 @@ def explained(groups, scheme):
 
 
 def check_sums(scheme, groups):
-    credits_ = scheme.assign_batch(groups)
-    for assigned, explanations in zip(credits_, explained(groups, scheme), strict=True):
-        advantages = assigned.flat_advantages.tolist()
+    credits_ = assigned(scheme, groups)
+    for credited, explanations in zip(credits_, explained(groups, scheme), strict=True):
+        advantages = credited.flat_advantages.tolist()
         assert [why.advantage for why in explanations] == advantages
         for why, advantage in zip(explanations, advantages, strict=True):
             assert math.isclose(math.fsum(term.value for term in why.terms), advantage, rel_tol=1e-12, abs_tol=1e-12), (
@@ -159,6 +160,22 @@ def test_the_command_explains_one_turn(scheme, log, capsys):
     assert main(["credit", "--scheme", scheme, "log.jsonl", "--why", f"{log}/a:0", "--json"]) == 0
     why = json.loads(capsys.readouterr().out)
     assert math.fsum(term["value"] for term in why["terms"]) == pytest.approx(why["advantage"], abs=1e-12)
+
+
+@pytest.mark.parametrize("escape", ["\x1b]0;owned\x07\x1b[2J", "\u202e", "\x9b31m"])
+def test_what_a_log_says_cannot_command_the_terminal(escape, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    played = random_group(np.random.default_rng(1)).trajectories
+    members = [
+        replace(member, trajectory_id=f"{i}{escape}", turns=tuple(replace(turn, action=turn.action + escape) for turn in member.turns))
+        for i, member in enumerate(member for member in played if member.fork_turn < 0)
+    ]  # fmt: skip
+    write_jsonl("log.jsonl", members)
+    shown = []
+    for why, code in ((f"0{escape}:0", 0), ("x:0", 2)):
+        assert main(["credit", "--scheme", "gigpo", "log.jsonl", "--why", why]) == code
+        shown += capsys.readouterr()
+    assert not {*"".join(shown)} & {*escape} - {*"[]0;owned2J31m"}
 
 
 @pytest.mark.parametrize(

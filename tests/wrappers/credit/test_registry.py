@@ -76,7 +76,7 @@ def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name)
         (lambda: credit.make("graphgpo", distance_discount=1.0), r"must lie in \(0, 1\)"),
         (lambda: credit.make("graphgpo", distance_discount=0), r"must lie in \(0, 1\)"),
         (lambda: credit.make("graphgpo", success_reward=0.0), r"must lie in \(0, inf\)"),
-        (lambda: credit.make("stepsearch", redundancy=1), "must be bool, got 1"),
+        (lambda: credit.make("egrpo", aliases=1), "must be bool, got 1"),
         (lambda: credit.make("graphgpo", similarity=1.0), r"must lie in \[0, 1\)"),
         (lambda: credit.make("rewardflow", discount=-0.1), r"must lie in \[0, 1\]"),
         (lambda: credit.make("grpo", invalid_penalty=-0.1), r"must lie in \[0, inf\)"),
@@ -99,15 +99,15 @@ def test_explain_prints_formula_source_shared_options_and_both_presets():
     assert "stats_over: what is a sample" in text
     table = """\
 parameter          paper         release  values
-invalid_penalty    0.0           0.1      float
+invalid_penalty    0.0           0.1      float in [0, inf)
 outcome            return        return   return | success | score
 stats_over         trajectories  turns    trajectories | turns | first_turns
-std_eps            0.0           1e-06    float
+std_eps            0.0           1e-06    float in [0, inf)
 key                state         text     state | text
 merge              none          none     none | hash
-merge_threshold    0.9           0.9      float
+merge_threshold    0.9           0.9      float in (0, 1]
 merge_text         key           key      key | observation
-distance_discount  0.1           0.1      float"""
+distance_discount  0.1           0.1      float in (0, 1)"""
     assert table in text
 
 
@@ -173,7 +173,7 @@ def forgotten_decorator() -> type[Scheme]:
         bonus: float = 1.0
 
         def assign(self, group):
-            raise NotImplementedError
+            return Credit.of(group)
 
     return Mine
 
@@ -185,7 +185,7 @@ def required_parameter() -> type[Scheme]:
         bonus: float
 
         def assign(self, group):
-            raise NotImplementedError
+            return Credit.of(group)
 
     return Mine
 
@@ -205,6 +205,7 @@ def with_attributes(**attributes: Any) -> type[Scheme]:
         (with_attributes(name=""), "class attribute name"),
         (with_attributes(presets={"release": {}}), "must contain 'paper'"),
         (with_attributes(presets={"paper": {"bonsu": 1.0}}), "did you mean 'bonus'"),
+        (with_attributes(ranges={"bonsu": "[0, 1]"}), "did you mean 'bonus'"),
     ],
 )
 def test_common_mistakes_in_a_scheme_are_reported_at_registration(cls, message):

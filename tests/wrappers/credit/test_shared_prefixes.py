@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import pytest
 from helpers.episodes.builders import walk
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.wrappers.credit.branches import share_prefixes
+from creditflow.wrappers.credit.bridge import assign_groups
 from creditflow.wrappers.credit.random_group import random_fork, random_group
+from creditflow.wrappers.credit.registry import assigned
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_log, write_jsonl
 
 
 def forked(seed: int, forks: int) -> Group:
@@ -84,3 +88,56 @@ def test_known_sums() -> None:
     np.testing.assert_allclose(shared[1], [a[1] + a[2], a[1]])
     np.testing.assert_allclose(shared[2], [a[2]])
     np.testing.assert_allclose(shared[3], [a[3]])
+
+
+@given(seed=st.integers(0, 10**6), forks=st.integers(1, 4))
+def test_the_number_of_a_shared_turn_does_not_depend_on_the_trajectory_that_stores_it(seed: int, forks: int) -> None:
+    group = forked(seed, forks)
+    *others, last = group.trajectories
+    [at] = [i for i, one in enumerate(others) if one.trajectory_id == last.parent]
+    parent, before, fork = others[at], int(group.first_turns[at]), last.fork_turn
+    if any(one.parent == parent.trajectory_id for one in others) or fork < before:
+        return  # others branch from it, or the fork is in the turns of its own ancestor
+    # the branch stores the shared turns, and its parent becomes a branch of it
+    kept = parent.turns[: fork - before]
+    storing = replace(last, turns=(*kept, *last.turns), parent=parent.parent, fork_turn=parent.fork_turn, tokens=None)
+    cut = replace(parent, turns=parent.turns[fork - before :], parent=last.trajectory_id, fork_turn=fork, tokens=None)
+    again = replace(group, trajectories=(*others[:at], cut, *others[at + 1 :], storing))
+    for name in ("grpo", "rloo"):
+        [one], [two] = (assigned(credit.make(name), [each]) for each in (group, again))
+        got = dict(zip(map(id, group.turns), one.flat_advantages.tolist(), strict=True))
+        assert [got[id(turn)] for turn in again.turns] == pytest.approx(two.flat_advantages.tolist(), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", credit.names())
+@settings(max_examples=5)
+@given(seed=st.integers(0, 10**6))
+def test_groups_of_plain_chains_have_the_same_numbers_to_the_bit(name: str, seed: int) -> None:
+    scheme = credit.make(name)
+    rng = np.random.default_rng(seed)
+    group = random_group(rng, values=scheme.needs, token_values=scheme.requires_tokens)
+    [expected], [got] = scheme.assign_batch([group]), assigned(scheme, [group])
+    for field in ("flat_advantages", "flat_step_advantages", "outcome_advantages", "flat_loss_mask"):
+        np.testing.assert_array_equal(getattr(got, field), getattr(expected, field))
+    assert got.step_terms.keys() == expected.step_terms.keys()
+
+
+@given(seed=st.integers(0, 10**6), forks=st.integers(0, 4))
+def test_explanations_and_the_bridge_have_the_number_of_the_shared_turn(seed: int, forks: int) -> None:
+    group = forked(seed, forks)
+    [expected] = assigned(credit.make("gigpo"), [group])
+    [bridged] = assign_groups([group], credit.make("gigpo"))
+    np.testing.assert_array_equal(bridged.flat_advantages, expected.flat_advantages)
+    for i, member in enumerate(group.trajectories):
+        for t in range(len(member.turns)):
+            why = credit.explain(group, "gigpo", i, t)
+            assert why.advantage == expected.advantages[i][t]
+            assert sum(term.value for term in why.terms) == pytest.approx(why.advantage, abs=1e-9)
+
+
+@given(seed=st.integers(0, 10**6), forks=st.integers(0, 4))
+def test_trees_are_written_read_and_written_byte_by_byte(seed: int, forks: int) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    write_jsonl(first, [forked(seed, forks)])
+    write_jsonl(second, read_log(io.StringIO(first.getvalue())))
+    assert first.getvalue() == second.getvalue()

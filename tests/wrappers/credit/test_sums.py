@@ -205,7 +205,7 @@ def test_the_bridge_and_check_batch_take_a_sum() -> None:
 
 def test_the_benchmark_compares_a_sum_by_its_text() -> None:
     from creditflow.train.bench.methods import played_method, scheme_entry, settings_of
-    from creditflow.train.bench.variants.grid import swept_names
+    from creditflow.train.bench.sweeps import swept_names
 
     text = "0.5*grpo + 0.5*gigpo"
     scored = played_method(text, 20, [0])(RACE).flat_advantages

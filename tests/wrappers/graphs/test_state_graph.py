@@ -116,12 +116,15 @@ def test_a_graph_drawn_by_hand_has_defaults():
     ],
 )
 def test_a_graph_that_is_no_state_graph_is_refused(change, message):
-    drawn = nx.DiGraph([("a", "b")])
+    drawn: Any = nx.DiGraph()
+    undirected: Any = nx.Graph()
+    for graph in (drawn, undirected):
+        graph.add_edge("a", "b")  # a list of edges would make old networkx look for pandas
     change(drawn)
     with pytest.raises(ConfigError, match=message):
         StateGraph.from_networkx(drawn)
     with pytest.raises(ConfigError, match="directed"):
-        StateGraph.from_networkx(nx.Graph([("a", "b")]))  # type: ignore[arg-type]  # the wrong kind of graph is the test
+        StateGraph.from_networkx(undirected)
 
 
 # -- a hand-made graph --------------------------------------------------------------------------------------------------

@@ -19,21 +19,19 @@ PREVIOUS: Final = "prev_ep_"  # GEM's prefix of what a reset reports of the epis
 _COPIED: Final = ("state_key", "text_key", "task_id", "score", "invalid_reason")
 
 
-def step_info(episode: TextEpisode, reward: float = 0.0) -> dict[str, Any]:
-    """The info of a reset, or of a step with this reward.
+def step_info(episode: TextEpisode) -> dict[str, Any]:
+    """The info of a reset, or of a step.
 
     Keys: ``state_key``, ``text_key``, ``task_id``, ``score``, ``invalid_reason`` (texts, a number); ``won`` and
-    ``is_action_valid``; ``admissible_actions``, a list, empty where it would reveal the answer; ``raw_reward`` and
-    ``shaping``, the two parts of the reward; at the end the episode's record under ``creditflow``, in which a step that failed
+    ``is_action_valid``; ``admissible_actions``, a list, empty where it would reveal the answer; at the end the episode's record under ``creditflow``, in which a step that failed
     in the environment is no turn.
     """
     info = episode.info
     values: dict[str, Any] = {name: info[name] for name in _COPIED}
     values["won"], values["is_action_valid"] = bool(info["success"]), episode.last_valid
     values["admissible_actions"] = [] if episode.reveals_answer else list(info["admissible_actions"])
-    values["raw_reward"], values["shaping"] = float(info.get("raw_reward", reward)), float(info.get("shaping", 0.0))
     if episode.done and episode.trajectory.stop_reason == "env_error":  # the rest is of the turn before
-        values |= {"is_action_valid": False, "raw_reward": reward, "shaping": 0.0}
+        values["is_action_valid"] = False
     return {**values, **final_info(episode)}
 
 

@@ -16,14 +16,11 @@ from typing import Any, Final, Self
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
-from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.gem.credit import PREVIOUS, final_info, step_info
 from creditflow.train.adapters.releases import GEM
-from creditflow.train.adapters.shaping import Shaping
-from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode, one_member
 from creditflow.train.settings.reading import read_dataclass
-from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, TRUNCATED
 
 GEM.require()
@@ -54,8 +51,6 @@ class CreditEnv(gem.Env):
         task: content of the one task that every reset plays; None draws tasks from the environment's source.
         max_turns: an episode is truncated after so many turns; 0 leaves the environment's own limit.
         prompting: fields of ``PromptingConfig`` over the preset's; the history is GEM's.
-        potential, gamma, log: add the difference of a scheme's potential to each reward (``Shaping``), with the trainer's γ and,
-            but for "gdcr", a log of episodes from which the potential is learned.
         **options: arguments of the environment, such as ``panel``, over the preset's.
 
     Raises:
@@ -70,16 +65,11 @@ class CreditEnv(gem.Env):
         task: Mapping[str, Any] | None = None,
         max_turns: int = 0,
         prompting: Mapping[str, Any] | None = None,
-        potential: str = "",
-        gamma: float | None = None,
-        log: str = "",
         **options: Any,
     ) -> None:
         super().__init__()
         if name not in PRESETS:
             raise unknown_name_error("environment", str(name), PRESETS)
-        if bool(potential) != (gamma is not None) or (log and not potential):
-            raise ConfigError("potential and gamma, the trainer's discount, are given together, and log only with them")
         if type(max_turns) is not int or max_turns < 0:
             raise ConfigError(f"max_turns must be an integer of at least 0, got {short_repr(max_turns)}")
         preset = PRESETS[name]
@@ -88,12 +78,10 @@ class CreditEnv(gem.Env):
             "prompting": {**preset["prompting"], **(prompting or {})},
         }
         self._given: dict[str, Any] = {
-            "name": name, "seed": seed, "task": task, "max_turns": max_turns, "prompting": prompting,
-            "potential": potential, "gamma": gamma, "log": log, **options,
+            "name": name, "seed": seed, "task": task, "max_turns": max_turns, "prompting": prompting, **options,
         }  # fmt: skip
         self._play = read_dataclass(EpisodeConfig, {**sections, "budget": {"turns": max_turns}}, f"{PREFIX}{name}")
-        self._shaping = Shaping.learned(potential, gamma=gamma, log=log) if gamma is not None else None
-        self._group = self._open()
+        self._group = one_member(self._play.env)
         self._source = self._group.tasks
         self._fixed = None if task is None else self._source.from_content(dict(task))
         self._rng = np.random.default_rng([_seed(seed), 5])
@@ -131,7 +119,7 @@ class CreditEnv(gem.Env):
         self._completions.append(action)
         truncated = reply.done and STOP_REASONS[episode.trajectory.stop_reason] == TRUNCATED
         text = TERMINAL_STATE if reply.done else reply.text
-        return text, reply.reward, reply.done and not truncated, truncated, step_info(episode, reply.reward)
+        return text, reply.reward, reply.done and not truncated, truncated, step_info(episode)
 
     def sample_random_action(self) -> str:
         """A completion that states one of the listed actions; a random one only if all are listed.
@@ -165,15 +153,6 @@ class CreditEnv(gem.Env):
             for text in self._completions:
                 copy.step(text)
         return copy
-
-    def _open(self) -> GroupEnv:
-        env, shaping = self._play.env, self._shaping
-
-        def open_one() -> Any:
-            base = bare_env(env.name, env.options)
-            return base if shaping is None else shaping.wrap(base)
-
-        return GroupEnv(open_one, size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm")
 
     def _begin(self, task: Task, seed: int) -> str:
         """Start an episode; its prompt."""

@@ -1,4 +1,4 @@
-"""Episodes of other libraries as trajectories: state keys, rewards, success, groups.
+"""Episodes of other libraries as trajectories: state keys, rewards, success, ends, groups.
 
 A foreign log seldom says what a state is. ``ImportSettings.state_key`` names it: "observation" (equal texts are one state),
 "history" (equal texts and responses up to the turn, which is exact for a deterministic environment and merges
@@ -11,17 +11,39 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
-from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
-from creditflow.train.adapters.logs.rows import MISSING, RowError, Tally, at_path, given_name, key_of, number
+from creditflow.envs.errors import ConfigError, DataError, TrajectoryError, short_repr
+from creditflow.train.adapters.logs.rows import (
+    MISSING,
+    Row,
+    RowError,
+    Tally,
+    at_path,
+    given_name,
+    key_of,
+    number,
+    truth,
+)
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import Log
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["Episode", "Exchange", "ImportSettings", "group_episodes", "require_length"]
+__all__ = [
+    "CUTS",
+    "ENDS",
+    "End",
+    "Episode",
+    "Exchange",
+    "ImportSettings",
+    "as_word",
+    "end_of",
+    "group_episodes",
+    "require_known_ends",
+    "require_length",
+]
 
 KEYS: Final = ("observation", "history", "none")
 LONGEST: Final = (
@@ -43,7 +65,7 @@ class ImportSettings:
         reward: path of the reward; "" for the format's own; TRL: names of columns with weights, "a,b*0.5".
         success: path of the field that says whether a rollout succeeded; "" for the reward.
         success_at: a rollout counts as successful if that number is at least this.
-        done: path of the field that says how a rollout ended (``ends.py``); "" for the format's own rule.
+        done: path of the field that says how a rollout ended (``ENDS``); "" for the format's own rule.
         messages: plain messages: path of the list of messages; "" for "messages".
         turns: how a text without messages is cut into turns (verl): "roles", "search" or "single".
         strict: whether the first row that cannot be read is an error.
@@ -99,10 +121,6 @@ class Exchange:
     messages: int = 1
     results: int = 0
 
-    def with_results(self, results: int) -> Exchange:
-        """The turn with the number of results that were shown after it."""
-        return replace(self, results=results)
-
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -123,6 +141,7 @@ class Episode:
         id: the file's own name of the rollout, kept as the trajectory's id; "" for its place in the file.
         task_id: the file's own name of the task, kept; "" for a digest of ``task``.
         messages: the conversation as JSON messages, if its turns do not contain all of it.
+        parent: the id of an earlier rollout of its group, whose first turns are this one's too; "" for none.
     """
 
     where: str
@@ -139,6 +158,7 @@ class Episode:
     id: str = ""
     task_id: str = ""
     messages: tuple[str, ...] = ()
+    parent: str = ""
 
 
 def require_length(count: int) -> None:
@@ -162,6 +182,7 @@ def group_episodes(source: str, episodes: Iterable[Episode], settings: ImportSet
     members: dict[str, dict[str, Trajectory]] = {}
     order = list[str]()
     seen = set[tuple[str, str]]()
+    full_episodes: dict[tuple[str, str], Trajectory] = {}
     for episode in episodes:
         try:
             task_id, group_id = _names(source, episode, settings)
@@ -175,7 +196,11 @@ def group_episodes(source: str, episodes: Iterable[Episode], settings: ImportSet
         except TrajectoryError as error:
             tally.leave_out(episode.where, RowError("it is not a valid trajectory", str(error)))
         else:
-            members.setdefault(group_id, {})[name] = trajectory
+            parent = full_episodes.get((group_id, episode.parent))
+            stored = _branch(trajectory, parent, settings, tally) if episode.parent else trajectory
+            before = parent.turns[: stored.fork_turn] if parent and stored.parent else ()
+            full_episodes[group_id, name] = replace(stored, turns=(*before, *stored.turns), parent="", fork_turn=-1)
+            members.setdefault(group_id, {})[name] = stored
             order.append(group_id)
             texts = (group_id, _history_keys([*(turn.observation for turn in episode.turns), ""], episode.turns)[-1])
             tally.note(
@@ -259,6 +284,36 @@ def _trajectory(
         score=min(max(episode.reward, 0.0), 1.0), stop_reason=cast(StopReason, reason), final_state_key=states[-1], final_text_key=texts[-1],
         tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values), messages=episode.messages,
     )  # fmt: skip
+
+
+def _branch(trajectory: Trajectory, parent: Trajectory | None, settings: ImportSettings, tally: Tally) -> Trajectory:
+    """A rollout without the turns that its parent stores: those that show, say and pay the same and lead to the same state."""
+    if parent is None:
+        tally.note("rollouts whose parent is no earlier rollout of their group: they are episodes of their own")
+        return trajectory
+    by_field, fork = settings.state_key not in KEYS, 0
+    ours, theirs = _states(trajectory), _states(parent)
+    for t, (turn, other) in enumerate(zip(trajectory.turns, parent.turns, strict=False)):
+        said = (turn.response, turn.action, turn.reward) == (other.response, other.action, other.reward)
+        texts = ours[t][1] == theirs[t][1] and ours[t + 1][1] == theirs[t + 1][1]
+        if not said or not texts or (by_field and ours[t + 1] != theirs[t + 1]):
+            break
+        fork = t + 1
+    if not fork:
+        tally.note("rollouts that begin with no turn of their parent: they are episodes of their own")
+        return trajectory
+    tally.note("turns that rollouts share with their parents, stored once", fork)
+    turns, state = trajectory.turns[fork:], theirs[fork][0]  # the same state, also where keys name visits
+    if turns:
+        turns = (replace(turns[0], state_key=state, effective=state != turns[0].next_state_key), *turns[1:])
+    end = trajectory.final_state_key if turns else state
+    return replace(trajectory, turns=turns, final_state_key=end, parent=parent.trajectory_id, fork_turn=fork)
+
+
+def _states(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """T+1 pairs: the key of each state, and that of its text."""
+    before = [(turn.state_key, turn.text_key) for turn in trajectory.turns]
+    return [*before, (trajectory.final_state_key, trajectory.final_text_key)]
 
 
 def _success(episode: Episode, settings: ImportSettings) -> bool:
@@ -365,3 +420,90 @@ def _text_key(observation: str) -> str:
 def _tell(digest: Any, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     digest.update(len(data).to_bytes(8, "big") + data)
+
+
+# How an episode ended, in the words of trainers, servers and benchmarks. A limit says nothing about the state in which it cut an
+# episode, so it must not be taken for an end of the task. A row says it in the field that ``--done`` names, or in ``done``; and one of
+# ``CUTS`` that is true, in the row or in its ``info``, is a limit whatever ``done`` says, as in Gym's old interface.
+End = Literal["", "failed", "env_limit", "token_limit", "env_error"]  # "": by itself
+CUTS: Final = ("truncated", "is_truncated", "TimeLimit.truncated")
+ENDS: Final[Mapping[str, End]] = {
+    **dict.fromkeys(
+        ("true", "done", "stop", "stopped", "success", "succeeded", "solved", "terminated", "complete", "completed", "finished", "end",
+         "end_turn", "end_of_turn", "eos", "eos_token", "stop_sequence", "stop_token", "tool_calls", "tool_use", "function_call",
+         "user_stop", "agent_stop", "submitted", "exit", "yes", "1", "1.0"), "",
+    ),
+    **dict.fromkeys(("failed", "failure", "fail", "too_many_errors", "agent_error", "invalid_agent_message", "format"), "failed"),
+    **dict.fromkeys(
+        ("false", "truncated", "max_turns", "max_turns_reached", "max_turns_exceeded", "max_steps", "max_steps_reached", "max_steps_exceeded",
+         "max_iterations", "interrupted", "incomplete", "unfinished", "turn_limit", "step_limit", "env_limit",
+         "tool_limit", "max_tool_calls", "recursion_limit", "timeout", "time_limit", "limit", "exit_cost", "no", "0", "0.0"), "env_limit",
+    ),
+    **dict.fromkeys(
+        ("length", "max_tokens", "max_length", "token_limit", "context_length", "context_length_exceeded", "context_window_exceeded",
+         "model_length", "exit_context", "prompt_too_long", "max_output_tokens"), "token_limit",
+    ),
+    **dict.fromkeys(
+        ("error", "env_error", "exception", "crashed", "abort", "aborted", "cancelled", "canceled", "content_filter", "infrastructure_error", "user_error", "api_error",
+         "exit_error", "exit_environment_error"), "env_error",
+    ),
+}  # fmt: skip
+UNKNOWN: Final = (
+    "rollouts of which the file does not say how they ended count as ended by themselves; if limits cut some, name the "
+    "field that says so: --done FIELD"
+)
+
+
+def end_of(row: Row, field: str, tally: Tally) -> End:
+    """How the rollout of a row ended.
+
+    Args:
+        row: the row.
+        field: path of the field that says it; "" for "done".
+        tally: where an end that is not said is noted, and an unknown word remembered.
+
+    Raises:
+        RowError: there is nothing under a field that was named, or neither a word nor true or false.
+    """
+    value = at_path(row, field or "done")
+    places = (row, at_path(row, "info"))
+    cut = any(truth(at_path(place, name), name) for place in places for name in CUTS)
+    if value is MISSING or value is None or value == "":
+        if field:
+            raise RowError(f"there is no end under {field!r}")
+        if not cut:
+            tally.note(UNKNOWN)
+        return "env_limit" if cut else ""
+    if field.rpartition(".")[2] in CUTS or field in CUTS:  # true says that a limit cut it
+        return "env_limit" if truth(value, field) else ""
+    end = end_of_word(value, field or "done", tally)
+    return "env_limit" if cut and end in ("", "failed") else end
+
+
+def end_of_word(value: Any, field: str, tally: Tally) -> End:
+    """The end that a word, true or false names; an unknown word is remembered, so that the import fails with all of them."""
+    if isinstance(value, bool) or (isinstance(value, int | float) and value in (0, 1)):
+        return "" if value else "env_limit"
+    if not isinstance(value, str):
+        raise RowError(f"{field!r} is neither true, false nor a word", short_repr(value))
+    word = as_word(value)
+    if word not in ENDS:
+        tally.unknown_ends[value] += 1
+        return ""
+    return ENDS[word]
+
+
+def as_word(end: str) -> str:
+    """A way to end as ``ENDS`` writes it: "FinishReason.MAX_TOKENS" is "max_tokens"."""
+    word = end.strip().lower().replace("-", "_").replace(" ", "_")
+    return word if word in ENDS else word.rpartition(".")[2]
+
+
+def require_known_ends(path: str, tally: Tally) -> None:
+    """Raise DataError, with all of them, if ends of rollouts are called by unknown words."""
+    if tally.unknown_ends:
+        words = ", ".join(f"{short_repr(word, 60)} ({count})" for word, count in tally.unknown_ends.most_common(10))
+        raise DataError(
+            f"{path}: unknown ways to end: {words}. Known are {', '.join(ENDS)}. Write one of these instead; or, if the field does "
+            "not say how an episode ended, name another one with --done"
+        )

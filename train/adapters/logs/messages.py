@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -38,16 +38,14 @@ __all__ = [
 ]
 
 AGENT, CALLS, SYSTEM, CONTEXT = "agent", "calls", "system", "context"
+RESULTS: Final = ("tool", "function", "ipython", "tool_response", "tool_result", "tool_output", "function_response")
 ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("assistant", "model", "gpt", "bot", "ai", "agent", "chatbot"), AGENT),
     **dict.fromkeys(("tool_call", "tool_calls", "function_call"), CALLS),  # the model's, with a call as content
     **dict.fromkeys(("system", "developer"), SYSTEM),
     **dict.fromkeys(("user", "human", "environment", "env", "observation"), CONTEXT),
-    **dict.fromkeys(("tool", "function", "ipython", "tool_response", "tool_result", "tool_output", "function_response"), CONTEXT),
+    **dict.fromkeys(RESULTS, CONTEXT),
 }  # fmt: skip
-RESULTS: Final = frozenset(
-    ("tool", "function", "ipython", "tool_response", "tool_result", "tool_output", "function_response")
-)
 _ITEMS: Final = {  # of the Responses API
     **dict.fromkeys(("function_call", "custom_tool_call", "reasoning"), "assistant"),
     **dict.fromkeys(("function_call_output", "custom_tool_call_output"), "tool"),
@@ -129,8 +127,8 @@ class Shown(NamedTuple):
     results: int = 0
 
 
-def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[list[Exchange], Shown | None]:
-    """The turns of a conversation, and what was shown after the last one (None: nothing).
+def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[list[Exchange], str | None]:
+    """The turns of a conversation, and the text that was shown after the last one (None: nothing).
 
     Messages of the model that follow each other are one turn: some writers split an answer into a text and its calls.
 
@@ -153,7 +151,7 @@ def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[li
             return
         before, joined = shown(unanswered, calls), _joined(pending)
         if turns:
-            turns[-1] = turns[-1].with_results(before.results)
+            turns[-1] = replace(turns[-1], results=before.results)
         turns.append(
             Exchange(
                 before.text, joined.response, joined.action, joined.thought, parsed=bool(joined.action), images=before.images,
@@ -174,8 +172,8 @@ def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[li
     if not unanswered:
         return turns, None
     after = shown(unanswered, calls)
-    turns[-1] = turns[-1].with_results(after.results)
-    return turns, after
+    turns[-1] = replace(turns[-1], results=after.results)
+    return turns, after.text
 
 
 def as_messages(messages: Iterable[Any]) -> tuple[str, ...]:

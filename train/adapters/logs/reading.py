@@ -1,6 +1,13 @@
 """Importing a log: the library's reader, its groups, and the report of what was left out.
 
-The formats of one table each are read here; ``plain_messages`` and ``verifiers`` read theirs. Every reader yields episodes.
+The formats of one table each are read here; ``verifiers`` reads its own. A format reads one row as one episode.
+
+**messages**: one line an episode, with its messages in any known spelling, a reward, and the names that the user gave.
+A row has a list of messages (under ``messages``, or another of ``LISTS``), ``reward`` (a number, or a list with one for each turn or
+message of the model), and perhaps ``id``, ``task_id``, ``group_id`` and ``done``; ``--messages``, ``--reward``, ``--id``, ``--group``
+and ``--done`` name other fields. Ids are kept as given. Without ``task_id`` the task is the group, and without either the messages
+before the model's first. ``parent`` is the id of an earlier row of the group of which the row is a branch: the turns that both begin with
+are stored once.
 
 **TRL**: ``log_completions=True`` writes completions/completions_STEP.parquet, and W&B's table beside it.
 A row has ``step``, ``prompt`` and ``completion`` (texts, or lists of messages), one column for each reward function, columns that
@@ -34,19 +41,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import ConfigError, check_name, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr, unknown_name_error
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.decoded_text import text_turns
-from creditflow.train.adapters.logs.ends import CUTS, end_of, require_known_ends
-from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, group_episodes
-from creditflow.train.adapters.logs.messages import as_messages, read_message, shown, split_thought, turns_of, untrained
-from creditflow.train.adapters.logs.plain_messages import message_episodes
+from creditflow.train.adapters.logs.episodes import (
+    CUTS,
+    Episode,
+    Exchange,
+    ImportSettings,
+    end_of,
+    group_episodes,
+    require_known_ends,
+)
+from creditflow.train.adapters.logs.messages import as_messages, split_thought, turns_of, untrained
 from creditflow.train.adapters.logs.rows import (
     MISSING,
     ImportReport,
@@ -56,6 +72,7 @@ from creditflow.train.adapters.logs.rows import (
     Tally,
     at_path,
     each_row,
+    given_name,
     key_of,
     number,
     own_name,
@@ -63,7 +80,7 @@ from creditflow.train.adapters.logs.rows import (
     require_any,
     text,
 )
-from creditflow.train.adapters.logs.verifiers import verifiers_episodes
+from creditflow.train.adapters.logs.verifiers import rows_of_traces, verifiers_episode
 
 __all__ = ["SOURCES", "read_log"]
 
@@ -85,7 +102,7 @@ def read_log(source: str, path: str | Path, settings: ImportSettings | None = No
     settings = settings or ImportSettings()
     tally = Tally(settings.strict)
 
-    def counted() -> Iterator[tuple[str, Row | RowError]]:
+    def counted() -> Rows:
         seen = set[str]()
         for where, row in read_rows(path):
             tally.rows += 1
@@ -99,7 +116,11 @@ def read_log(source: str, path: str | Path, settings: ImportSettings | None = No
                 seen.add(digest)
             yield where, row
 
-    log = group_episodes(source, SOURCES[source](counted(), settings, tally), settings, tally)
+    form, rows = SOURCES[source], counted()
+    if form.rows is not None:
+        rows = form.rows(rows, settings, tally)
+    episodes = each_row(rows, tally, lambda where, row: form.read(where, row, settings, tally))
+    log = group_episodes(source, episodes, settings, tally)
     require_known_ends(str(path), tally)
     require_any(str(path), log.groups, tally)
     return ImportReport(source, log, tally)
@@ -107,22 +128,74 @@ def read_log(source: str, path: str | Path, settings: ImportSettings | None = No
 
 _OWN_NAMES: Final = ("id", "uid", "episode_id", "trajectory_id")
 
+LISTS: Final = ("messages", "conversations", "conversation", "traj", "history", "items", "input")
+
+
+def _message_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
+    messages = _listed_messages(row, settings.messages)
+    turns, after = turns_of(messages)
+    reward, turns = _message_rewards(row, settings.reward or "reward", turns)
+    group, task = at_path(row, settings.group or "group_id"), own_name(row.get("task_id"))
+    if group is MISSING:
+        group = None
+    if not task and group is not None:
+        task = given_name(group)
+    return Episode(
+        where, turns[0].observation, group, tuple(turns), reward, row, after,
+        end_of(row, settings.done, tally), id=own_name(row.get("id")), task_id=task, messages=as_messages(messages),
+        parent=own_name(row.get("parent")),
+    )  # fmt: skip
+
+
+def _listed_messages(row: Row, field: str) -> list[Any]:
+    for name in [field] if field else LISTS:
+        messages = at_path(row, name)
+        if isinstance(messages, str) and messages.lstrip()[:1] == "[":  # as tables of texts keep lists
+            with suppress(DataError):
+                messages = parse_json(messages, where=name)
+        if isinstance(messages, list):
+            return messages
+    lists = [name for name, value in row.items() if isinstance(value, list) and value and isinstance(value[0], Mapping)]
+    way = f"; name the field with --messages {lists[0]}" if lists else ""
+    raise RowError(
+        f"there is no list of messages under {field or LISTS[0]!r}{way}", f"keys: {short_repr(sorted(row), 200)}"
+    )
+
+
+def _message_rewards(row: Row, field: str, turns: list[Exchange]) -> tuple[float, list[Exchange]]:
+    """The outcome, and the turns with rewards of their own if the field lists them."""
+    value = at_path(row, field)
+    if value is MISSING:
+        numbers = [
+            name for name, other in row.items() if isinstance(other, int | float) and not isinstance(other, bool)
+        ]
+        way = f"; name the field with --reward, such as {numbers[0]}" if numbers else ""
+        raise RowError(f"there is no reward under {field!r}{way}", f"keys: {short_repr(sorted(row), 200)}")
+    if not isinstance(value, list):
+        return number(value, field), turns
+    rewards = [number(reward, field) for reward in value]
+    if len(rewards) == sum(turn.messages for turn in turns):
+        ends = accumulate(turn.messages for turn in turns)
+        rewards = [sum_in_order(rewards[end - turn.messages : end]) for turn, end in zip(turns, ends, strict=True)]
+    elif len(rewards) != len(turns):
+        raise RowError(f"{field!r} has not one reward for each turn of the model", f"{len(rewards)} for {len(turns)}")
+    return sum_in_order(rewards), [
+        replace(turn, reward=turn_reward) for turn, turn_reward in zip(turns, rewards, strict=True)
+    ]
+
+
 _TRL_COLUMNS: Final = frozenset(
     ("step", "prompt", "completion", "advantage", "image", "images", "done", "id", "uid", "task_id", "group_id", *CUTS)
 )
 
 
-def trl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
-    """Yield the rollouts of a table."""
-    weights = _weights(settings.reward)
-    columns = set[str]()
-
-    def episode(where: str, row: Row) -> Episode:
-        columns.update(name for name in weights if at_path(row, name) is not MISSING)
-        columns.update(row)
-        return _trl_episode(where, row, weights, settings, tally)
-
-    yield from each_row(rows, tally, episode)
+def _trl_rows(rows: Rows, settings: ImportSettings, tally: Tally) -> Rows:  # noqa: ARG001 - of every format
+    """The rows of a table; a named column of rewards that none of them has is an error."""
+    weights, columns = _weights(settings.reward), set[str]()
+    for where, row in rows:
+        if isinstance(row, dict):
+            columns.update(row, (name for name in weights if at_path(row, name) is not MISSING))
+        yield where, row
     for name in weights:
         if columns and name not in columns:
             raise unknown_name_error("column of rewards", name, columns)
@@ -150,8 +223,9 @@ def _weights(reward: str) -> dict[str, float]:
     return weights
 
 
-def _trl_episode(where: str, row: Row, weights: dict[str, float], settings: ImportSettings, tally: Tally) -> Episode:
+def _trl_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
     prompt, completion = row.get("prompt", MISSING), row.get("completion", MISSING)
+    weights = _weights(settings.reward)
     if not weights:
         weights = {
             name: 1.0
@@ -190,18 +264,10 @@ def _trl_turns(
         raise RowError("prompt and completion are neither texts nor lists of messages", f"{type(completion).__name__}")
     if settings.turns != "roles":
         raise ConfigError(f"--turns {settings.turns} has no effect on messages, which are turns already; leave it out")
-    turns, after = turns_of(
-        completion, prompt=context
-    )  # every message of the prompt is context, also the model's earlier ones
-    return turns, None if after is None else after.text
+    return turns_of(completion, prompt=context)  # every message of the prompt is context, also the model's earlier ones
 
 
 _UID: Final = re.compile(r"(.+)_(\d+)_(\d+)", re.DOTALL)
-
-
-def verl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
-    """Yield the rollouts of a dump."""
-    return each_row(rows, tally, lambda where, row: _verl_episode(where, row, settings, tally))
 
 
 def _verl_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
@@ -235,14 +301,12 @@ def _verl_sample(row: Row) -> list[Any]:
 _ACTION: Final = re.compile(r"<action>([^<]*)</action>")
 
 
-def verl_agent_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
-    """Yield the rollouts of a dump, in order of first appearance; all rows are read first."""
+def _verl_agent_rows(rows: Rows, settings: ImportSettings, tally: Tally) -> Rows:
+    """The rows of each rollout of a dump under "rows", in order of first appearance; all rows are read first."""
     rollouts: dict[str, tuple[str, Row]] = {}
     for name, where, row in each_row(rows, tally, lambda where, row: (_verl_agent_rollout(row, settings), where, row)):
         rollouts.setdefault(name, (where, {"rows": []}))[1]["rows"].append(row)
-    return each_row(
-        rollouts.values(), tally, lambda where, row: _verl_agent_episode(where, row["rows"], settings, tally)
-    )
+    return rollouts.values()
 
 
 def _verl_agent_rollout(row: Row, settings: ImportSettings) -> str:
@@ -256,8 +320,8 @@ def _verl_agent_rollout(row: Row, settings: ImportSettings) -> str:
     return key_of([row.get("step"), name])
 
 
-def _verl_agent_episode(where: str, rows: list[Row], settings: ImportSettings, tally: Tally) -> Episode:
-    ordered = _verl_agent_ordered(rows, tally)
+def _verl_agent_episode(where: str, rollout: Row, settings: ImportSettings, tally: Tally) -> Episode:
+    ordered = _verl_agent_ordered(rollout["rows"], tally)
     scores = [number(at_path(row, settings.reward or "score"), "score") for row in ordered]
     tally.note(
         "rows of a rollout have different scores (the trainer's penalty of invalid actions); the largest is used",
@@ -314,11 +378,6 @@ def _verl_agent_turn(row: Row) -> Exchange:
     )
 
 
-def openenv_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
-    """Yield the episodes of a collection."""
-    return each_row(rows, tally, lambda where, row: _openenv_episode(where, row, settings, tally))
-
-
 def _openenv_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
     messages = row.get("messages")
     if not isinstance(messages, list):
@@ -328,16 +387,12 @@ def _openenv_episode(where: str, row: Row, settings: ImportSettings, tally: Tall
     turns, after = turns_of(messages)
     task = row.get("task")
     if task is None:
-        task = shown([read_message(message) for message in messages[: _first_turn(messages)]]).text
+        task = turns[0].observation
     return Episode(
-        where, task, "", tuple(_with_results(turns, row.get("tool_trace"))), reward, row,
-        None if after is None else after.text, end_of(row, settings.done, tally), id=own_name(row.get("episode_id")),
+        where, task, "", tuple(_with_results(turns, row.get("tool_trace"))), reward, row, after,
+        end_of(row, settings.done, tally), id=own_name(row.get("episode_id")),
         messages=as_messages(messages),
     )  # fmt: skip
-
-
-def _first_turn(messages: Sequence[Any]) -> int:
-    return next(i for i, message in enumerate(messages) if read_message(message).kind == "agent")
 
 
 def _with_results(turns: list[Exchange], trace: Any) -> list[Exchange]:
@@ -374,14 +429,20 @@ def _reward(result: Any) -> float:
     return 0.0
 
 
-Reader = Callable[[Rows, ImportSettings, Tally], Iterator[Episode]]
-SOURCES: Final[Mapping[str, Reader]] = MappingProxyType(
+class Format(NamedTuple):
+    """How a library's log is read: a row as an episode; first, if they are no episodes, the file's rows as rows that are."""
+
+    read: Callable[[str, Row, ImportSettings, Tally], Episode]
+    rows: Callable[[Rows, ImportSettings, Tally], Rows] | None = None
+
+
+SOURCES: Final[Mapping[str, Format]] = MappingProxyType(
     {
-        "messages": message_episodes,
-        "openenv": openenv_episodes,
-        "trl": trl_episodes,
-        "verifiers": verifiers_episodes,
-        "verl": verl_episodes,
-        "verl-agent": verl_agent_episodes,
+        "messages": Format(_message_episode),
+        "openenv": Format(_openenv_episode),
+        "trl": Format(_trl_episode, _trl_rows),
+        "verifiers": Format(verifiers_episode, rows_of_traces),
+        "verl": Format(_verl_episode),
+        "verl-agent": Format(_verl_agent_episode, _verl_agent_rows),
     }
 )

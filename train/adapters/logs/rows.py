@@ -398,7 +398,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row | RowError]]:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise MissingExtraError("pyarrow", "export") from error
+        raise MissingExtraError("pyarrow", "parquet") from error
     allowed = max(ALLOWANCE, MAX_RATIO * path.stat().st_size)
     read, number = 0, 0
     try:

@@ -9,57 +9,35 @@ text retrieved. Rollouts of one model on one question form a group; ``--group-by
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.wikisearch.grading.scoring import exact_match
 from creditflow.envs.wikisearch.protocol.transcript import Exchange, read_passages, read_transcript
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.train.adapters.logs.rows import own_name
+from creditflow.train.adapters.logs.rows import ImportReport, Tally, own_name
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import Log
 from creditflow.wrappers.records.stop_reasons import ANSWERED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["SearchR1Report", "read_search_r1"]
+__all__ = ["DISAGREEING", "UNANSWERED", "UNREAD", "WITHOUT_TAGS", "read_search_r1"]
 
 _CUT = ("length", "max_tokens")  # stop reasons of an engine that reached its token limit
 
 
-@dataclass(frozen=True)
-class SearchR1Report:
-    """What was read.
-
-    Attributes:
-        log: the groups, and the order of the rollouts in the file.
-        rollouts, turns: their numbers.
-        without_tags: rollouts in which the model never wrote a think tag.
-        unread: turns without a complete search or answer block.
-        unanswered: rollouts without an answer.
-        disagreeing: rollouts whose recorded exact match differs from ours.
-    """
-
-    log: Log
-    rollouts: int
-    turns: int
-    without_tags: int
-    unread: int
-    unanswered: int
-    disagreeing: int
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """In order of first appearance."""
-        return self.log.groups
+WITHOUT_TAGS: Final = "rollouts in which the model never wrote a think tag"
+UNREAD: Final = "turns without a complete search or answer block"
+UNANSWERED: Final = "rollouts without an answer"
+DISAGREEING: Final = "rollouts whose recorded exact match differs from ours"
 
 
-def read_search_r1(path: str | Path) -> SearchR1Report:
+def read_search_r1(path: str | Path) -> ImportReport:
     """Read a file of released trajectories: JSON lines or a JSON list, gzip or not.
 
     Raises:
@@ -67,8 +45,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
     """
     members: dict[str, list[Trajectory]] = {}
     payloads: dict[str, dict[str, Any]] = {}
-    counts: Counter[str] = Counter()
-    order = list[str]()
+    tally, order = Tally(strict=True), list[str]()
     for where, row in read_json_rows(path, nan_as_null=True):
         try:
             group_id, question, turns = _row(row)
@@ -84,19 +61,16 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
         order.append(group_id)
         payload = payloads.setdefault(group_id, {**task.content, "documents": {}})
         payload["documents"].update(reader.documents)
-        counts["turns"] += len(turns)
-        counts["without_tags"] += "<think>" not in "".join(turn.text for turn in turns)
-        counts["unread"] += sum(turn.call is None for turn in turns)
-        counts["unanswered"] += trajectory.stop_reason not in ANSWERED
-        counts["disagreeing"] += not agrees
+        tally.rows += 1
+        tally.note(WITHOUT_TAGS, int("<think>" not in "".join(turn.text for turn in turns)))
+        tally.note(UNREAD, sum(turn.call is None for turn in turns))
+        tally.note(UNANSWERED, int(trajectory.stop_reason not in ANSWERED))
+        tally.note(DISAGREEING, int(not agrees))
     if not members:
         raise DataError(f"{path} contains no trajectories")
     groups = tuple(Group(tuple(rollouts), payloads[name]) for name, rollouts in members.items())
     numbers = {name: number for number, name in enumerate(members)}
-    return SearchR1Report(
-        Log(groups, tuple(numbers[name] for name in order)), len(order), counts["turns"], counts["without_tags"], counts["unread"], counts["unanswered"],
-        counts["disagreeing"],
-    )  # fmt: skip
+    return ImportReport("searchr1", Log(groups, tuple(numbers[name] for name in order)), tally)
 
 
 def _row(row: Any) -> tuple[str, Question, list[Exchange]]:

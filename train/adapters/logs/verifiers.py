@@ -1,8 +1,9 @@
 """verifiers' logs: traces.jsonl of its v1 (one episode a line), and results.jsonl of the releases before.
 
-v1: a trace is a graph of messages, each with the tokens that it adds to the sequence before it. Its last branch is read, the
-root-to-leaf path that verifiers itself takes as the conversation; tokens, masks and log-probabilities (rounded to four decimals by
-its writer) are kept where every message has them. A reward that was not computed leaves the rollout out.
+v1: a trace is a tree of messages, each with the tokens that it adds to the sequence before it. Compaction, sub-agents and rewritten
+histories begin branches. A trace is one episode all the same: it has one outcome, and its turns are the sampled completions of all
+branches in the order of sampling, a summary like any other. Tokens, masks and log-probabilities (rounded to four decimals by its
+writer) are kept where every message has them. A reward that was not computed leaves the rollout out.
 
 Before v1: ``prompt``, ``completion``, ``reward``, ``example_id`` and, if it was saved, ``trajectory``, whose steps may have rewards
 and fields of their own (``state_columns=["trajectory"]``).
@@ -10,18 +11,25 @@ and fields of their own (``state_columns=["trajectory"]``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
-from creditflow.train.adapters.logs.ends import ENDS, End, as_word, end_of
-from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, require_length
+from creditflow.train.adapters.logs.episodes import (
+    ENDS,
+    End,
+    Episode,
+    Exchange,
+    ImportSettings,
+    as_word,
+    end_of,
+    require_length,
+)
 from creditflow.train.adapters.logs.messages import (
-    Call,
     Message,
     Shown,
     as_messages,
@@ -37,62 +45,153 @@ from creditflow.train.adapters.logs.rows import (
     Rows,
     Tally,
     at_path,
-    each_row,
     number,
     own_name,
     truth,
 )
 from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import PARENT
 
-__all__ = ["last_branch", "tokens_of", "turns_of_branch", "verifiers_episodes"]
+__all__ = [
+    "TraceTurns",
+    "rejected_summaries",
+    "rows_of_traces",
+    "tokens_of_trace",
+    "turns_of_trace",
+    "verifiers_episode",
+]
 
 
 Node = Mapping[str, Any]
 
 
-def last_branch(nodes: Any) -> list[Node]:
-    """The messages from a root to the leaf that was added last.
+LONGEST_PROMPTS: Final = 2**24  # ids of all prompts of a rollout, one for each turn: 64 MB
+
+
+@dataclass(frozen=True)
+class TraceTurns:
+    """A trace as the turns of one episode.
+
+    Attributes:
+        turns: the T completions, in the order of sampling, with what the model was shown before each.
+        nodes: T numbers, the node of each turn.
+        after: what was shown after the last one; None: nothing.
+        path: the nodes of the only branch, or () if the trace has several.
+    """
+
+    turns: tuple[Exchange, ...]
+    nodes: tuple[int, ...]
+    after: Shown | None
+    path: tuple[int, ...]
+
+
+def turns_of_trace(nodes: Any) -> TraceTurns:
+    """Every completion that the model sampled, a rejected attempt at a summary excepted.
+
+    A turn's observation is what its prompt adds to the completion that its branch continues, which may also be one that the prompt
+    states anew. A prompt that continues none is shown as a whole. Where a turn continues another one than the turn before it,
+    ``PARENT`` of every turn says which.
+
+    Args:
+        nodes: a trace's messages, in the order in which they were added.
 
     Raises:
-        RowError: nodes of another form, or a parent that does not come before its child.
+        RowError: nodes of another form, a parent that does not come before its child, or no completion.
     """
+    require_tree(nodes)
+    said = [read_message(node.get("message")) for node in nodes]
+    rejected = rejected_summaries(nodes)
+    sampled = [i for i, node in enumerate(nodes) if node.get("sampled") is True and i not in rejected]
+    if not sampled:
+        raise RowError("no message was written by the model", f"{len(nodes)} messages")
+    turn_of = {node: t for t, node in enumerate(sampled)}
+    written: dict[tuple[str, str], int] = {}  # the latest completion with this text and these calls
+    turns, parents, systems, read = list[Exchange](), list[int](), set[str](), 0
+
+    def shown_since(at: int | None) -> tuple[list[Message], int | None]:
+        """The messages up to node ``at`` that no completion comes after, and that completion."""
+        messages = list[Message]()
+        while at is not None and at not in turn_of:
+            if said[at].kind == "agent" and (restated := written.get(_content(said[at]))) is not None:
+                return messages[::-1], restated
+            messages.append(said[at])
+            at = nodes[at].get("parent")
+        return messages[::-1], at
+
+    for t, node in enumerate(sampled):
+        messages, continued = shown_since(nodes[node].get("parent"))
+        read += len(messages)
+        require_length(read)  # branches may share messages, each of which is shown in all of them
+        if t == 0:
+            systems = {message.text for message in messages if message.kind == "system"}
+        elif continued is None:  # another system's message tells this context from others
+            messages = [
+                replace(message, kind="context")
+                if message.kind == "system" and message.text not in systems
+                else message
+                for message in messages
+            ]
+        before, wrote = shown(messages, () if continued is None else said[continued].calls), said[node]
+        parents.append(-1 if continued is None else turn_of[continued])
+        turns.append(
+            Exchange(
+                before.text, wrote.response, wrote.action, wrote.thought, images=before.images, fields=nodes[node],
+                values=_mean_advantage(nodes[node].get("advantages")),
+            )
+        )  # fmt: skip
+        written[_content(wrote)] = node
+    if parents != list(range(-1, len(turns) - 1)):
+        turns = [
+            replace(turn, values={**turn.values, PARENT: float(parent)})
+            for turn, parent in zip(turns, parents, strict=True)
+        ]
+    last = len(nodes) - 1  # a leaf, as a parent comes before its child
+    messages, continued = shown_since(last)
+    answered = messages and continued == sampled[-1] and last not in rejected
+    after = shown(messages, said[sampled[-1]].calls) if answered else None
+    paths = [_path(nodes, leaf) for leaf in (last, sampled[-1])]
+    path = next((path for path in paths if turn_of.keys() <= set(path)), ())
+    return TraceTurns(tuple(turns), tuple(sampled), after, path)
+
+
+def require_tree(nodes: Any) -> None:
+    """Raise RowError unless ``nodes`` are messages with parents before their children."""
     if not isinstance(nodes, list) or not nodes or not all(isinstance(node, Mapping) for node in nodes):
         raise RowError("'nodes' is not a list of messages", short_repr(nodes))
     require_length(len(nodes))
-    parents = set()
     for i, node in enumerate(nodes):
         parent = node.get("parent")
         if parent is not None and (type(parent) is not int or not 0 <= parent < i):
             raise RowError("a message's parent does not precede it", f"node {i}: {short_repr(parent)}")
-        parents.add(parent)
-    at: int | None = max(i for i in range(len(nodes)) if i not in parents)
-    path = []
+
+
+def rejected_summaries(nodes: Sequence[Node]) -> set[int]:
+    """Nodes that a harness declared attempts at a summary and did not go on from: verifiers trains on none of them."""
+    attempts, accepted = set[int](), set[int]()
+    for i, node in enumerate(nodes):
+        links = node.get("semantic_parents") or ()
+        for link in links if isinstance(links, list | tuple) else ():
+            kind, source = at_path(link, "type"), at_path(link, "node")
+            if kind == "compaction_attempt":
+                attempts.add(i)
+            elif kind == "compaction" and isinstance(source, int):
+                accepted.add(source)
+    return attempts - accepted
+
+
+def _content(message: Message) -> tuple[str, str]:
+    """What a completion says and calls. A prompt that states it anew may lack its thought."""
+    return message.text, message.action
+
+
+def _path(nodes: Sequence[Node], leaf: int) -> tuple[int, ...]:
+    """The nodes from a root to a node."""
+    path = list[int]()
+    at: int | None = leaf
     while at is not None:
-        path.append(nodes[at])
+        path.append(at)
         at = nodes[at].get("parent")
-    return path[::-1]
-
-
-def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | None]:
-    """The turns: each message that a model call produced ("sampled"), with what was shown before it."""
-    turns, unanswered = list[Exchange](), list[Message]()
-    calls: tuple[Call, ...] = ()
-    for node in branch:
-        said = read_message(node.get("message"))
-        if node.get("sampled") is not True:
-            unanswered.append(said)
-            continue
-        before, calls = shown(unanswered, calls), said.calls
-        turns.append(
-            Exchange(
-                before.text, said.response, said.action, said.thought, images=before.images, fields=node,
-                values=_mean_advantage(node.get("advantages")),
-            )
-        )  # fmt: skip
-        unanswered = []
-    if not turns:
-        raise RowError("no message was written by the model", f"{len(branch)} messages")
-    return turns, shown(unanswered, calls) if unanswered else None
+    return tuple(reversed(path))
 
 
 def _spelled(branch: Sequence[Node]) -> list[Any]:
@@ -110,39 +209,72 @@ def _mean_advantage(advantages: Any) -> dict[str, float]:
     return {"advantage.recorded": sum_in_order(number(value, "advantages") for value in advantages) / len(advantages)}
 
 
-def tokens_of(branch: Sequence[Node], turns: int) -> Tokens | None:
-    """The tokens of a branch up to its last turn; None if a message of it has none, or not one mask entry for each.
+Columns = tuple[list[int], list[bool], list[float]]  # ids, whether each was sampled, and log-probabilities
 
-    A turn's tokens are those of the messages shown before it and its own.
+
+def tokens_of_trace(nodes: Sequence[Node], found: TraceTurns, tally: Tally) -> Tokens | None:
+    """The tokens of a trace up to its last turn; None if a message of it has none, or not one mask entry for each.
+
+    In a trace of one branch a turn's tokens are those of the messages shown before it and its own. Otherwise each turn has its
+    whole prompt, and its own tokens begin with the first one sampled.
     """
-    ids, mask, logprobs, offsets = list[int](), list[bool](), list[float](), [0]
-    for node in branch:
-        added, sampled, recorded = (node.get(name) or [] for name in ("token_ids", "mask", "logprobs"))
-        if (
-            not all(isinstance(column, list) for column in (added, sampled, recorded))
-            or not added
-            or len(sampled) != len(added)
-        ):
+    if found.path:
+        columns, ends, length = list[Columns](), {-1: 0}, 0
+        for i in found.path[: found.path.index(found.nodes[-1]) + 1]:
+            if (added := _columns(nodes[i])) is None:
+                return None
+            columns.append(added)
+            length += len(added[0])
+            ends[i] = length
+        return _joined(columns, [ends[i] for i in (-1, *found.nodes)])
+    own, prompts, total = list[Columns](), list[np.ndarray[Any, np.dtype[np.int32]]](), 0
+    columns_of: dict[int, Columns | None] = {}
+    for node in found.nodes:
+        prompt = list[int]()
+        for i in _path(nodes, node):
+            if i not in columns_of:
+                columns_of[i] = _columns(nodes[i])
+            added = columns_of[i]
+            if added is None:
+                return None
+            ids, mask, logprobs = added
+            if i == node:
+                first = mask.index(True) if True in mask else len(mask)
+                prompt += ids[:first]
+                own.append((ids[first:], mask[first:], logprobs[first:]))
+            else:
+                prompt += ids
+        total += len(prompt)
+        if total > LONGEST_PROMPTS:
+            tally.note(f"rollouts whose prompts have more than {LONGEST_PROMPTS:,} tokens in all: they are left out")
             return None
-        if not all(type(token) is int and 0 <= token < 2**31 for token in added) or not all(
-            type(flag) is bool for flag in sampled
-        ):
-            raise RowError("token_ids and mask are not lists of ids and flags")
-        if sum(sampled) != len(recorded):
-            return None
-        ids += added
-        mask += sampled
-        remaining = iter(recorded)
-        logprobs += [number(next(remaining), "logprobs") if flag else 0.0 for flag in sampled]
-        if node.get("sampled") is True:
-            offsets.append(len(ids))
-        if len(offsets) > turns:
-            break
-    end = offsets[-1]
+        prompts.append(np.array(prompt, np.int32))
+    offsets = np.cumsum([0, *(len(ids) for ids, _, _ in own)]).tolist()
+    return replace(_joined(own, offsets), prompts=tuple(prompts))
+
+
+def _columns(node: Node) -> Columns | None:
+    """The tokens that a node adds."""
+    added, sampled, recorded = (node.get(name) or [] for name in ("token_ids", "mask", "logprobs"))
+    if not all(isinstance(column, list) for column in (added, sampled, recorded)):
+        return None
+    if not added or len(sampled) != len(added):
+        return None
+    if not all(type(token) is int and 0 <= token < 2**31 for token in added) or not all(
+        type(flag) is bool for flag in sampled
+    ):
+        raise RowError("token_ids and mask are not lists of ids and flags")
+    if sum(sampled) != len(recorded):
+        return None
+    remaining = iter(recorded)
+    return added, sampled, [number(next(remaining), "logprobs") if flag else 0.0 for flag in sampled]
+
+
+def _joined(columns: Sequence[Columns], offsets: Sequence[int]) -> Tokens:
     return Tokens(
-        np.array(ids[:end], np.int32),
-        np.array(mask[:end], np.bool_),
-        _float32(logprobs[:end]),
+        np.array([token for ids, _, _ in columns for token in ids], np.int32),
+        np.array([flag for _, mask, _ in columns for flag in mask], np.bool_),
+        _float32([value for _, _, logprobs in columns for value in logprobs]),
         np.array(offsets, np.int32),
     )
 
@@ -157,18 +289,14 @@ def _float32(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float32]]:
 _TRACE: Final = "a trace of the episode"
 
 
-def verifiers_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
-    """Yield the rollouts of a log of either form."""
-    return each_row(
-        _by_trace(rows),
-        tally,
-        lambda where, row: (
-            _trace(where, row, row[_TRACE], settings, tally) if _TRACE in row else _result(where, row, settings, tally)
-        ),
-    )
+def verifiers_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
+    """The rollout of a row of either form (``rows_of_traces``)."""
+    if _TRACE in row:
+        return _trace(where, row, row[_TRACE], settings, tally)
+    return _result(where, row, settings, tally)
 
 
-def _by_trace(rows: Rows) -> Iterator[tuple[str, Row | RowError]]:
+def rows_of_traces(rows: Rows, settings: ImportSettings, tally: Tally) -> Rows:  # noqa: ARG001 - of every format
     """The rows, with an episode of v1 once for each of its traces, which stands under ``_TRACE``."""
     for where, row in rows:
         if isinstance(row, RowError) or "traces" not in row:
@@ -187,10 +315,13 @@ def _by_trace(rows: Rows) -> Iterator[tuple[str, Row | RowError]]:
 def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally: Tally) -> Episode:
     if not isinstance(trace, Mapping):
         raise RowError("a trace is not an object", short_repr(trace))
-    branch = last_branch(trace.get("nodes"))
-    sampled = sum(node.get("sampled") is True for node in trace["nodes"])
-    turns, after = turns_of_branch(branch)
-    tally.note("responses on other branches of a trace (subagents, rewritten histories) left out", sampled - len(turns))
+    nodes: Any = trace.get("nodes")
+    found = turns_of_trace(nodes)
+    tally.note(
+        "rollouts of several contexts (compaction, sub-agents, rewritten histories): their turns are the completions of all of them",
+        int(not found.path),
+    )
+    tally.note("rejected attempts at a summary, which are no turns", len(rejected_summaries(nodes)))
     reward = _trace_reward(trace, settings)
     agent = at_path(trace, "agent.name")
     group = at_path(episode, "group.id")
@@ -199,16 +330,17 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
         task = at_path(trace, "task.data")
     if task is MISSING:
         raise RowError("the trace does not identify its task")
-    tokens = tokens_of(branch, sum(node.get("sampled") is True for node in branch))
+    tokens = tokens_of_trace(nodes, found, tally)
     tally.note("rollouts with tokens", int(tokens is not None))
     model = at_path(trace, "agent.config.model")
     # agents with different parts are not samples of one policy
     names = [name for name in (group, agent) if name not in (MISSING, None, "", "agent")]
     return Episode(
-        where, task, names[0] if len(names) == 1 else names or "", tuple(turns), reward, trace, None if after is None else after.text,
+        where, task, names[0] if len(names) == 1 else names or "", found.turns, reward, trace,
+        None if found.after is None else found.after.text,
         _end(dict(trace), settings, tally, failed=bool(trace.get("errors")), cut=_length_finished(trace)),
         policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
-        id=own_name(trace.get("id")), messages=as_messages(_spelled(branch)),
+        id=own_name(trace.get("id")), messages=as_messages(_spelled([nodes[i] for i in found.path])),
     )  # fmt: skip
 
 
@@ -295,7 +427,7 @@ def _result(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Epi
     end = _end(row, settings, tally, failed=bool(row.get("error")), cut=limited)
     return Episode(
         where, [task] if task is not MISSING else context, "", tuple(_with_steps(turns, row.get("trajectory"))),
-        number(value, name), row, None if after is None else after.text,
+        number(value, name), row, after,
         end, values=_metrics(row.get("metrics")), messages=as_messages([*untrained(context), *completion]),
     )  # fmt: skip
 

@@ -67,8 +67,6 @@ class FullObservation(TextObservation):
     elapsed_steps: int = Field(description="environment steps since the start, rejected ones included")
     terminated: bool = Field(description="whether the task is over")
     truncated: bool = Field(description="whether the step limit cut the episode")
-    raw_reward: float = Field(description="reward of the environment, without shaping")
-    shaping: float = Field(default=0.0, description="potential difference that was added to the reward")
     extra: dict[str, Any] = Field(default_factory=dict, description="values of this environment alone")
 
 
@@ -106,7 +104,7 @@ class PlayClient(EnvClient[PlayAction, TextObservation, PlayState]):
 
 
 class HindsightRubric(TrajectoryRubric):
-    """Scores an episode by its graded outcome, and each of its steps by its raw reward plus a potential's difference.
+    """Scores an episode by its graded outcome, and each of its steps by its reward plus a potential's difference.
 
     OpenEnv calls a rubric at every step but never its ``compute_step_rewards``: the trainer does, after each episode. It never shows
     the rubric the first observation, which ``begin`` takes. The rubrics of several sessions may share a store.
@@ -178,7 +176,7 @@ def _episode(first: FullObservation, steps: list[tuple[Any, Any]]) -> Trajectory
     turns, before = list[Turn](), first
     for action, after in steps:
         turn = Turn(
-            before.state_key, action if isinstance(action, str) else action.action, after.state_key, after.raw_reward,
+            before.state_key, action if isinstance(action, str) else action.action, after.state_key, float(after.reward or 0.0),
             admissible=after.action_valid, effective=after.action_effective, observation=before.text, text_key=before.text_key,
         )  # fmt: skip
         turns.append(turn)

@@ -20,7 +20,6 @@ from creditflow.envs.info import INFO_TYPES
 from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import PanelRow
 from creditflow.train.adapters.openenv.client import FullObservation, PlayAction, PlayState, TextObservation
-from creditflow.train.adapters.shaping import Shaping
 
 __all__ = ["MAX_LISTED", "Served", "ServedEnv", "TaskApi"]
 
@@ -39,7 +38,6 @@ class Served:
         name: environment, as in ``creditflow envs``.
         options: arguments of the environment; its observations and actions must be texts.
         observation: "full" (``FullObservation``) or "text" (``TextObservation``, which a policy may see as a whole).
-        shaping: shaping of the rewards, or None.
         description: first line of the environment's documentation.
         rows: tasks of its source in published order; () for an endless source.
         inline: whether steps run in the event loop.
@@ -51,7 +49,6 @@ class Served:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     observation: Literal["full", "text"] = "full"
-    shaping: Shaping | None = None
     description: str = field(init=False, default="")
     rows: tuple[PanelRow, ...] = field(init=False, default=())
     inline: bool = field(init=False, default=False)
@@ -59,8 +56,8 @@ class Served:
     def __post_init__(self) -> None:
         if self.observation not in ("full", "text"):
             raise unknown_name_error("kind of observation", str(self.observation), ["full", "text"])
-        env, base = self.open()
-        text, _ = env.reset(seed=0)
+        base = self.open()
+        text, _ = base.reset(seed=0)
         if not isinstance(text, str) or not isinstance(base.action_space, gym.spaces.Space):
             raise ConfigError(
                 f"only text observations are served; {self.name} shows {type(text).__name__} with these options"
@@ -72,10 +69,9 @@ class Served:
         for name, value in (("rows", rows), ("description", about), ("inline", base.env_name in INLINE)):
             object.__setattr__(self, name, value)
 
-    def open(self) -> tuple[gym.Env[Any, Any], AgentEnv[Any, Any, Any]]:
-        """Return a new environment, with its shaping, and the environment inside."""
-        base = bare_env(self.name, dict(self.options))
-        return (base if self.shaping is None else self.shaping.wrap(base)), base
+    def open(self) -> AgentEnv[Any, Any, Any]:
+        """Return a new environment."""
+        return bare_env(self.name, dict(self.options))
 
     def splits(self) -> tuple[str, ...]:
         """Return the splits of the tasks, in order of appearance.
@@ -160,7 +156,7 @@ class TaskApi:
 MAX_SEED = 2**63 - 1
 MAX_EPISODE_ID = 255
 COPIED = ("task_id", "state_key", "text_key", "action_valid", "action_effective", "success", "score", "elapsed_steps")
-OWN = frozenset({*INFO_TYPES, "raw_reward", "shaping"})  # the others are the environment's, or of the potential
+OWN = frozenset(INFO_TYPES)  # the others are the environment's
 
 
 class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
@@ -175,8 +171,7 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
     def __init__(self, served: Served) -> None:
         super().__init__()
         self._served = served
-        self._env: gym.Env[Any, Any] | None = None
-        self._base: AgentEnv[Any, Any, Any] | None = None  # inside of it
+        self._env: AgentEnv[Any, Any, Any] | None = None
         self._episode = ""
         self._info: Mapping[str, Any] = {}
 
@@ -201,7 +196,7 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
                 f"episode_id must be a text of at most {MAX_EPISODE_ID} characters, got {short_repr(episode_id, 80)}"
             )
         if self._env is None:
-            self._env, self._base = self._served.open()
+            self._env = self._served.open()
         snapshot = options.pop("injected_state", None)
         if snapshot is None:
             text, info = self._env.reset(seed=seed, options=self._served.reset_options(options))
@@ -210,8 +205,7 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
         elif not isinstance(snapshot, str):
             raise ConfigError(f"injected_state is the text of a snapshot, got {type(snapshot).__name__}")
         else:
-            stateful: Any = self._env  # an AgentEnv or a DenseReward
-            text, info = stateful.set_state(snapshot)
+            text, info = self._env.set_state(snapshot)
         self._episode = episode_id or uuid.uuid4().hex
         return self._observation(text, info, None)
 
@@ -238,12 +232,12 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
     @property
     def state(self) -> PlayState:
         """State of the session."""
-        if not self._info:
+        if not self._info or self._env is None:
             return PlayState()
-        info, stateful, base = self._info, cast("Any", self._env), cast("AgentEnv[Any, Any, Any]", self._base)
+        info, env = self._info, self._env
         return PlayState(
             episode_id=self._episode, step_count=info["elapsed_steps"], task_id=info["task_id"], state_key=info["state_key"],
-            success=info["success"], score=info["score"], done=base.is_over, snapshot=stateful.get_state(),
+            success=info["success"], score=info["score"], done=env.is_over, snapshot=env.get_state(),
         )  # fmt: skip
 
     def get_metadata(self) -> EnvironmentMetadata:
@@ -259,11 +253,11 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
         self, text: str, info: dict[str, Any], reward: float | None, terminated: bool = False, truncated: bool = False
     ) -> TextObservation:
         """Return the observation; its values are our own, so they are not validated again."""
-        self._info, base = info, cast("AgentEnv[Any, Any, Any]", self._base)
+        self._info, env = info, cast("AgentEnv[Any, Any, Any]", self._env)
         visible = {
             "text": text,
             "invalid_reason": info["invalid_reason"],
-            "done": base.is_over,
+            "done": env.is_over,
             "reward": reward,
             "metadata": {},
         }
@@ -273,12 +267,10 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
         full: TextObservation = FullObservation.model_construct(
             **visible,
             **{name: info[name] for name in COPIED},
-            admissible_actions=[] if base.actions_reveal_answer else list(info["admissible_actions"]),
-            lists_all_actions=base.lists_all_actions,
+            admissible_actions=[] if env.actions_reveal_answer else list(info["admissible_actions"]),
+            lists_all_actions=env.lists_all_actions,
             terminated=terminated,
             truncated=truncated,
-            raw_reward=info.get("raw_reward", reward or 0.0),
-            shaping=info.get("shaping", 0.0),
             extra={name: value for name, value in info.items() if name not in OWN},
         )
         return full

@@ -2,19 +2,19 @@
 
 A row of the data set names the task in ``extra_info["task"]`` (JSON text, as ``verl.data`` writes it); the configuration of the
 environment is ``EpisodeConfig``'s sections ``env`` and ``prompting``. At the end ``get_metrics`` also returns the episode's record,
-which SkyRL's generator passes on in its output's ``env_metrics``.
+which SkyRL's generator passes on in its output's ``env_metrics``; ``close`` leaves the same in the row's columns, for ``credited``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Any
 
-from creditflow.envs.errors import DataError, EpisodeError, short_repr
-from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.errors import EpisodeError
 from creditflow.train.adapters.releases import SKYRL_GYM
-from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
-from creditflow.train.settings.reading import read_dataclass
+from creditflow.train.adapters.skyrl.credit import METRICS
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode, metrics_of, task_content
+from creditflow.train.settings.reading import plain_section, read_dataclass
 from creditflow.wrappers.credit.bridge import FIELD
 
 SKYRL_GYM.require()
@@ -39,18 +39,12 @@ class CreditTextEnv(BaseTextEnv):
         DataError: the row names no task.
     """
 
-    def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, env_config: Any = None, extras: MutableMapping[str, Any] | None = None) -> None:
         super().__init__()
-        self._play = read_dataclass(EpisodeConfig, _plain(env_config), f"environment.skyrl_gym.{NAME}")
+        self._extras = {} if extras is None else extras
+        self._play = read_dataclass(EpisodeConfig, plain_section(env_config) or {}, f"environment.skyrl_gym.{NAME}")
         row = (extras or {}).get("extra_info") or {}
-        content = row.get("task")
-        parsed: Any = parse_json(content, where="extra_info.task") if isinstance(content, str) else content
-        if not isinstance(parsed, Mapping):
-            raise DataError(
-                "a row's extra_info.task must be the task as JSON text; write the data set with python -m "
-                f"creditflow.train.commands.programs.verl_data; this row has {short_repr(sorted(map(str, row)))}"
-            )
-        self._content: Mapping[str, Any] = parsed
+        self._content = task_content(row)
         self._group, self._replica = str(row.get("task_id", "task")), int(row.get("replica", 0))
         self._episode: TextEpisode | None = None
         self.max_turns = int((extras or {}).get("max_turns", 0)) or 2**31
@@ -81,8 +75,12 @@ class CreditTextEnv(BaseTextEnv):
         episode = self._running()
         episode.stop("token_limit")
         played = episode.trajectory
-        numbers = {"success": float(played.success), "score": played.score, "turns": len(played.turns)}
-        return {**numbers, "return": played.episode_return, FIELD: episode.record()}
+        return {**metrics_of(played), "return": played.episode_return, FIELD: episode.record()}
+
+    def close(self) -> None:
+        """Leave the metrics where the generator's last hook finds them."""
+        if self._episode is not None:
+            self._extras[METRICS] = self.get_metrics()
 
     def _running(self) -> TextEpisode:
         if self._episode is None:
@@ -94,13 +92,3 @@ def register_env() -> None:
     """Register the environment with SkyRL-gym, once per process."""
     if NAME not in registry:
         register(NAME, entry_point=f"{__name__}:{CreditTextEnv.__name__}")
-
-
-def _plain(config: Any) -> dict[str, Any]:
-    """The sections as plain data."""
-    if config is None or isinstance(config, dict):
-        return dict(config or {})
-    from omegaconf import OmegaConf
-
-    sections = OmegaConf.to_container(config, resolve=True)
-    return {str(name): section for name, section in sections.items()} if isinstance(sections, dict) else {}

@@ -21,6 +21,7 @@ from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
 from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.registry import assigned
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
@@ -149,7 +150,7 @@ class CreditRollout:
             _log.warning("%d environment errors, the first: %s", len(report.errors), report.errors[0])
         for annotator in self.annotators:
             groups = annotate(groups, annotator)
-        credits_ = self.scheme.assign_batch(groups)
+        credits_ = assigned(self.scheme, groups)
         for credit in credits_:
             if credit.value_targets is not None:
                 raise ConfigError(f"scheme {self.scheme.name!r} trains a critic, TRL's GRPO trainer has none")

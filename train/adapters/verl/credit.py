@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.releases import Releases
 from creditflow.train.adapters.verl.record import EpisodeRows, RowText, TurnRow, group_rows
-from creditflow.train.settings.reading import read_dataclass
+from creditflow.train.settings.reading import plain_section, read_dataclass
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme
 from creditflow.wrappers.credit.bridge import assign_groups, make_group, over_spans, require_plain
@@ -187,11 +187,7 @@ SUPPORTED_LOSSES: Final = ("vanilla",)
 def credit_settings(algorithm: Any) -> CreditSettings:
     """``algorithm.creditflow`` of verl's config, which may leave it out."""
     section = algorithm.get(NAME) if algorithm is not None else None
-    if section is not None and not isinstance(section, dict):
-        from omegaconf import OmegaConf
-
-        section = OmegaConf.to_container(section, resolve=True)
-    return read_settings(section)
+    return read_settings(plain_section(section))
 
 
 def check_config(config: Any) -> None:

@@ -10,17 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.sums import settled_sum
-from creditflow.train.adapters.verl.credit import NAME, VERL, credit_batch, credit_settings
-from creditflow.train.adapters.verl.record import EpisodeRecord
+from creditflow.train.adapters.verl.credit import NAME, VERL, credit_settings
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import TurnColumns, advantages, numbers
 from creditflow.wrappers.credit.combined import schemes_of
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 VERL.require()
 
@@ -49,18 +47,19 @@ def estimate(
     _refuse_states(scheme)
     if index is None:
         raise TrajectoryError("verl passed no uid of rows to the estimator: this trainer does not form groups")
-    mask = response_mask.detach().cpu().numpy().astype(np.bool_)
-    rewards = token_level_rewards.detach().cpu().numpy().astype(np.float64)
-    sizes = np.unique([str(uid) for uid in index], return_counts=True)[1]
-    if len(set(sizes.tolist())) > 1:
+    sizes = set(np.unique([str(uid) for uid in index], return_counts=True)[1].tolist())
+    if len(sizes) > 1:
         raise TrajectoryError(
-            f"groups have {sorted(set(sizes.tolist()))} episodes in this batch: credit needs whole groups; were they "
-            "split over workers?"
+            f"groups have {sorted(sizes)} episodes in this batch: credit needs whole groups; were they split over workers?"
         )
-    records = [_record(str(i), str(uid), rewards[i], mask[i]) for i, uid in enumerate(index)]
-    scored = credit_batch(scheme, [str(uid) for uid in index], records, mask, size=int(sizes[0]))
-    advantages = token_level_rewards.new_tensor(scored.advantages)
-    return advantages, advantages.clone()
+    # a row is an episode of one turn, from a state of its own
+    rows, totals = range(len(index)), [settled_sum(row) for row in numbers(token_level_rewards).tolist()]
+    turns = TurnColumns(
+        group=[str(uid) for uid in index], trajectory=rows, state=rows, reward=totals, ended=[total > 0.0 for total in totals]
+    )  # fmt: skip
+    scored = advantages(scheme, turns, mask=response_mask, incomplete="keep")
+    per_token = token_level_rewards.new_tensor(scored.per_token)
+    return per_token, per_token.clone()
 
 
 def _refuse_states(scheme: Scheme) -> None:
@@ -78,14 +77,3 @@ def _refuse_states(scheme: Scheme) -> None:
                     f"passes neither to an estimator: set algorithm.creditflow.parameters.{name} to {needed!r}, or play "
                     "with creditflow's agent loop and trainer step"
                 )
-
-
-def _record(name: str, uid: str, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> EpisodeRecord:
-    """An episode of one turn with the row's summed reward and a state of its own."""
-    total = settled_sum(rewards.tolist())
-    won = total > 0.0
-    turn = Turn(f"row {name}", "", f"row {name} #end", reward=total)
-    trajectory = Trajectory(
-        name, uid, uid, (turn,), won, float(won), "success" if won else "failed", turn.next_state_key
-    )
-    return EpisodeRecord(trajectory, np.array([0, len(mask)], np.int32), {})

@@ -15,7 +15,7 @@ The environment and the prompting are configured in the file that verl's
       prompting: {prompt: think-v1, dialect: think}
       max_new_tokens: 256
 
-Rows of the data set carry the task (``python -m creditflow.train.commands.programs.verl_data`` writes them).
+Rows of the data set carry the task (``creditflow data build verl`` writes them).
 """
 
 from __future__ import annotations
@@ -43,16 +43,15 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer
 from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.agents.prompts import make_prompt
-from creditflow.envs.errors import ConfigError, CreditflowError, DataError, TrajectoryError
+from creditflow.envs.errors import ConfigError, CreditflowError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.adapters.text_episode import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig, metrics_of, task_content
 from creditflow.train.adapters.verl.credit import NAME, VERL, check_windowed, credit_settings
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord, TurnRow
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.running import RunningEpisode
 from creditflow.train.rollout.tasks import group_env_factory
-from creditflow.train.settings.reading import read_dataclass
+from creditflow.train.settings.reading import plain_section, read_dataclass
 from creditflow.wrappers.group_env import member_seed, payload
 from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -134,9 +133,7 @@ def _output(
             FIELD: text,
             "turn_scores": [turn.reward for turn in played.turns[span]],
             "tool_rewards": [],
-            "reward_extra_info": {
-                "success": float(played.success), "score": played.score, "turns": float(len(played.turns)),
-            },
+            "reward_extra_info": metrics_of(played),
             **_version_range(versions),
         },
     )  # fmt: skip
@@ -196,7 +193,7 @@ class CreditAgentLoop(AgentLoopBase):
 
     def _configure(self, env: Any, prompting: Any, budget: Any, max_new_tokens: int) -> None:
         sections = {"env": env, "prompting": prompting, "budget": budget}
-        configured = {name: _plain(section) for name, section in sections.items() if section is not None}
+        configured = {name: plain_section(section) for name, section in sections.items() if section is not None}
         self.play = read_dataclass(
             EpisodeConfig, {**configured, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}"
         )
@@ -248,7 +245,7 @@ class CreditAgentLoop(AgentLoopBase):
         end = min(self.conversations.chat.end_ids)
         started = self._begin(row)
         if isinstance(started, Trajectory):
-            task = _content(row) if self.scheme.task_fields else {}
+            task = task_content(row.get("extra_info")) if self.scheme.task_fields else {}
             return make_outputs(started, task, [], versions, seconds, end=end)
         episode = started
         recorder = episode.recorder
@@ -276,7 +273,7 @@ class CreditAgentLoop(AgentLoopBase):
 
     def _begin(self, row: dict[str, Any]) -> RunningEpisode | Trajectory:
         """Reset a fresh environment to the row's task; an episode without turns if that fails."""
-        task = _content(row)
+        task = task_content(row.get("extra_info"))
         uid, session = str(row.get("uid", "")) or uuid4().hex, row.get("session_id")
         replica = 0 if session is None else int(session)
         name = f"{uid}/{uuid4().hex if session is None else replica}"
@@ -285,7 +282,7 @@ class CreditAgentLoop(AgentLoopBase):
         recorder.set_next_episode(group_id=uid, trajectory_id=name, replica=replica)
         seed, task_id = member_seed(0, uid, replica), row["extra_info"].get("task_id")
         try:
-            observation, info = recorder.reset(seed=seed, options={"task": task})
+            observation, info = recorder.reset(seed=seed, options={"task": dict(task)})
         except CreditflowError:
             raise  # a wrong task or wrong settings would fail every episode
         except Exception as error:
@@ -346,18 +343,6 @@ def _conversations(tokenizer: Any, prompting: str, model: str) -> Conversations:
     return read_dataclass(PromptingConfig, json.loads(prompting)).conversations(tokenizer)
 
 
-def _content(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The task that a row of the data set carries."""
-    text = (row.get("extra_info") or {}).get("task")
-    if not isinstance(text, str):
-        raise DataError(
-            "a row's extra_info.task must be the task as JSON text; write the data set with "
-            f"python -m creditflow.train.commands.programs.verl_data; this row has {sorted(map(str, row))}"
-        )
-    content: dict[str, Any] = parse_json(text, where="extra_info.task")
-    return content
-
-
 def _sampled(output: Any) -> Completion:
     """Convert verl's completion; missing log-probabilities are nan."""
     ids = np.asarray(output.token_ids, np.int32)
@@ -373,11 +358,3 @@ def _sampled(output: Any) -> Completion:
 def _without_texts(played: Trajectory) -> Trajectory:
     """The trajectory without the texts that only its prompts needed."""
     return replace(played, turns=tuple(replace(turn, observation="", thought="", response="") for turn in played.turns))
-
-
-def _plain(section: Any) -> Any:
-    if isinstance(section, dict):
-        return section
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(section, resolve=True)

@@ -58,7 +58,7 @@ class SuccessAnnotator(TurnAnnotator):
         Raises:
             AnnotationError: a log without texts, an episode too long for the model, or a model that outputs a non-finite value.
         """
-        from creditflow.train.annotate.success.predict import predict_success
+        from creditflow.train.annotate.success.model import predict_success
 
         members = members_of(groups)
         episodes = [self._encoder.encode_member(group, i) for group, i in members]

@@ -8,7 +8,7 @@ part is encoded alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model.text_ids import text_ids
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.success.names import by_origin
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig", "rewriter"]
+__all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig"]
 
 TEMPLATE_VERSION: Final = 1
-VERBS: Final = ("search", "visit", "answer")  # kept with names "origins", whatever ``common_words``
 _PROBE: Final = (("Question: which town?\n", "search: the town"), ("[1] Town: a place.", "answer: it"))
 
 
@@ -37,20 +35,15 @@ class TextConfig:
         read: "result" or "action", see above. The released model is evaluated at the action.
         action: a turn's "action" as the environment took it, or the model's full "response", thoughts included.
         observation_tokens: observations are truncated to this many tokens; 0 for no limit.
-        names: "words" keeps texts as they are; "origins" replaces names by where they first occurred and keeps only
-            ``common_words`` of the other words (see ``names.py``), for models trained from scratch.
-        common_words: number of most frequent words of the training log that are kept with "origins".
     """
 
     read: Literal["result", "action"] = "result"
     action: Literal["action", "response"] = "action"
     observation_tokens: int = 0
-    names: Literal["words", "origins"] = "words"
-    common_words: int = 15
 
     def __post_init__(self) -> None:
-        if min(self.observation_tokens, self.common_words) < 0:
-            raise ConfigError("text.observation_tokens and text.common_words must not be negative")
+        if self.observation_tokens < 0:
+            raise ConfigError(f"text.observation_tokens must not be negative, got {self.observation_tokens}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,13 +68,6 @@ class EpisodeTooLongError(DataError):
     """An episode has more tokens than the model takes."""
 
 
-def rewriter(config: TextConfig, words: Sequence[str]) -> Callable[[str], str]:
-    """A function applied to the texts of one episode, in order, before they are tokenized; ``words`` as in ``Encoder``."""
-    if config.names == "words":
-        return str
-    return by_origin(frozenset(words), frozenset((*words[: config.common_words], *VERBS)))
-
-
 class Encoder:
     """Encodes episodes for one tokenizer, with a cache of texts, because they recur.
 
@@ -89,11 +75,10 @@ class Encoder:
         tokenizer: tokenizer of the model. Parts are framed by its role tokens if it has ours, else end in a newline.
         config: what the input contains.
         positions: longest episode in tokens; 0 for no limit.
-        words: with "origins", the words that are not names, the most frequent first.
     """
 
-    def __init__(self, tokenizer: Any, config: TextConfig, positions: int = 0, words: Sequence[str] = ()) -> None:
-        self.config, self.positions, self.words = config, positions, tuple(words)
+    def __init__(self, tokenizer: Any, config: TextConfig, positions: int = 0) -> None:
+        self.config, self.positions = config, positions
         self.tokenizer = tokenizer
         self._known: dict[str, tuple[int, ...]] = {}
         vocabulary = tokenizer.get_vocab()
@@ -112,7 +97,7 @@ class Encoder:
         """Digest of the template, from the encoding of a fixed episode: it changes with the tokenizer and the framing."""
         turns = [Turn("s", action, "s", observation=text, response=action) for text, action in _PROBE]
         probe = self.encode(turns, "probe")
-        data = repr((TEMPLATE_VERSION, self.config, self.words, probe.ids.tolist(), probe.ends.tolist()))
+        data = repr((TEMPLATE_VERSION, self.config, probe.ids.tolist(), probe.ends.tolist()))
         return blake2b(data.encode(), digest_size=8).hexdigest()
 
     def encode(self, turns: Sequence[Turn], name: str) -> Encoded:
@@ -125,7 +110,6 @@ class Encoder:
         ends: list[int] = []
         limit = self.config.observation_tokens or None
         last = len(turns) - 1
-        written = rewriter(self.config, self.words)
         for t, turn in enumerate(turns):
             action = turn.response if self.config.action == "response" else turn.action
             no_action = not action and turn.valid  # an empty completion is an invalid turn
@@ -136,10 +120,10 @@ class Encoder:
                 raise DataError(
                     f"{name}, turn {t} has no {missing}: a success model needs texts; record the log with them"
                 )
-            ids += self._framed(0, self._text(written(turn.observation))[:limit])
+            ids += self._framed(0, self._text(turn.observation)[:limit])
             if t == 0 or self.config.read == "result":
                 ends.append(len(ids) - 1)
-            ids += self._framed(1, self._text(written(action)))
+            ids += self._framed(1, self._text(action))
             if t == last or self.config.read == "action":
                 ends.append(len(ids) - 1)
         if self.positions and len(ids) > self.positions:

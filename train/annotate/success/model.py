@@ -1,13 +1,16 @@
-"""The success model: a causal language model read at the ends of turns, by a scalar head or by two tokens; saving and opening it."""
+"""The success model: a causal language model read at the ends of turns, by a scalar head or by two tokens; its file and its predictions."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.language_model.pretrained import open_pretrained
@@ -16,17 +19,26 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.annotate.success.encoding import TEMPLATE_VERSION, Encoder, TextConfig
+from creditflow.train.annotate.success.encoding import TEMPLATE_VERSION, Encoded, Encoder, TextConfig
+from creditflow.train.policy.batching import plan
 from creditflow.train.settings.reading import read_dataclass
 
-__all__ = ["GAIN", "Head", "SuccessFile", "SuccessModel", "open_success", "save_success"]
+__all__ = [
+    "EpisodeBatch",
+    "Head",
+    "SuccessFile",
+    "SuccessModel",
+    "open_success",
+    "predict_success",
+    "read_logits",
+    "save_success",
+]
 
-Head = Literal["place", "turns", "tokens"]
+Head = Literal["place", "tokens"]
 
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"
 FORMAT_VERSION: Final = 1
-GAIN: Final = 12.0  # of the mean over a turn's tokens, of which only a few are informative
 
 
 class SuccessModel(torch.nn.Module):
@@ -34,15 +46,11 @@ class SuccessModel(torch.nn.Module):
 
     Args:
         backbone: a causal language model of ``transformers``.
-        head: "place": z is computed from the last token of a turn. "turns": the mean over a turn's tokens gives the
-            increase of z, and z is the sum up to the turn. "tokens": z is the difference of the language model's own logits of
-            the tokens "+" and "-" after the last token of a turn, so that σ(z) is the softmax over the two. There is no
+        head: "place": a scalar head computes z from the last token of a turn. "tokens": z is the difference of the language
+            model's own logits of the tokens "+" and "-" after it, so that σ(z) is the softmax over the two. There is no
             weight of our own.
         kind: with "tokens", what σ(z) means: "paper", success, the share of "+"; "hazard", an error, the share of "-".
         tokenizer: with "tokens", the tokenizer of the backbone.
-
-    Attributes:
-        calibration: a, b of Platt scaling; the log odds of success are a·z + b.
 
     Raises:
         DataError: "+" or "-" is not one token of the tokenizer.
@@ -53,7 +61,6 @@ class SuccessModel(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
-        self.calibration = (1.0, 0.0)
         if head == "tokens":
             plus, minus = _sign_tokens(tokenizer)
             self._event, self._other = (plus, minus) if kind == "paper" else (minus, plus)
@@ -74,29 +81,19 @@ class SuccessModel(torch.nn.Module):
             rows, ends: int64 (n,), rows and columns of the turn ends, row by row and ascending within a row.
             present_mask: bool (B, S), which of the padded readings exist.
         """
-        at = hidden[rows, ends].float()
-        if self.head == "turns":
-            sums = hidden.float().cumsum(1)[rows, ends]
-            first = torch.ones_like(rows, dtype=torch.bool)
-            first[1:] = rows[1:] != rows[:-1]
-            before = sums.roll(1, 0) * ~first[:, None]
-            start = torch.where(first, -1, ends.roll(1))
-            at = (sums - before) / (ends - start)[:, None]
+        at = hidden[rows, ends]
         if self.head == "tokens":
-            logits = self.backbone.get_output_embeddings()(hidden[rows, ends]).float()
+            logits = self.backbone.get_output_embeddings()(at).float()
             odds = logits[:, self._event] - logits[:, self._other]
         else:
-            odds = self.score(at)[:, 0]
-        z = torch.zeros(present_mask.shape, device=at.device).masked_scatter(present_mask, odds)
-        if self.head == "turns":
-            z = GAIN * z.cumsum(1)
-        return self.calibration[0] * z + self.calibration[1]
+            odds = self.score(at.float())[:, 0]
+        return torch.zeros(present_mask.shape, device=at.device).masked_scatter(present_mask, odds)
 
 
 def _sign_tokens(tokenizer: Any) -> tuple[int, int]:
     """The tokens "+" and "-"."""
     ids = text_ids(tokenizer, ["+", "-"])
-    if [len(one) for one in ids] != [1, 1]:
+    if [len(sign) for sign in ids] != [1, 1]:
         raise DataError(
             f'head "tokens" needs a tokenizer in which "+" and "-" are one token each; here they are {len(ids[0])} and {len(ids[1])}'
         )
@@ -112,8 +109,7 @@ class SuccessFile:
         text: how episodes become text.
         template_version, template: version and digest of how texts become ids and turn ends.
         positions: longest episode in tokens; 0 for no limit.
-        words: words that are not names, where names are written by origin.
-        head, calibration: of ``SuccessModel``.
+        head: of ``SuccessModel``.
     """
 
     kind: Literal["paper", "hazard"]
@@ -121,9 +117,7 @@ class SuccessFile:
     template_version: int
     template: str
     positions: int
-    words: tuple[str, ...] = ()
     head: Head = "place"
-    calibration: tuple[float, ...] = (1.0, 0.0)
 
 
 def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: str, encoder: Encoder) -> None:
@@ -138,8 +132,8 @@ def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: 
         save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
     data = {
         "format_version": FORMAT_VERSION, "kind": kind, "text": asdict(encoder.config),
-        "template_version": TEMPLATE_VERSION, "template": encoder.digest, "positions": encoder.positions, "words": list(encoder.words),
-        "head": model.head, "calibration": list(model.calibration),
+        "template_version": TEMPLATE_VERSION, "template": encoder.digest, "positions": encoder.positions,
+        "head": model.head,
     }  # fmt: skip
     with atomic_writer(path / FILE) as stream:
         stream.write(json.dumps(data, indent=1) + "\n")
@@ -165,12 +159,10 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
         raise DataError(f"{path}: format_version {version!r}, this version of creditflow reads {FORMAT_VERSION}")
     try:
         file = read_dataclass(SuccessFile, data, FILE)
-        if len(file.calibration) != 2:
-            raise ConfigError(f"calibration: two numbers, not {len(file.calibration)}")
     except ConfigError as error:
         raise DataError(f"{path}: {error}") from error
     backbone, tokenizer = open_pretrained(str(path), device=device)
-    encoder = Encoder(tokenizer, file.text, file.positions, file.words)
+    encoder = Encoder(tokenizer, file.text, file.positions)
     if file.template_version != TEMPLATE_VERSION or encoder.digest != file.template:
         raise DataError(
             f"{path}: the model was trained on template {file.template_version}/{file.template}, texts are now encoded as "
@@ -180,5 +172,61 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
     if file.head != "tokens":
         with loading(f"{path}: its head cannot be read"):
             model.score.load_state_dict(load_file(path / HEAD))
-    model.calibration = file.calibration[0], file.calibration[1]
     return model.eval(), encoder, file
+
+
+class EpisodeBatch:
+    """Some episodes, of at least one turn each, as tensors.
+
+    Attributes:
+        ids: int64 (B, L), right-padded with 0, which no real position attends to in a causal model.
+        rows, ends: int64 (n,), rows and columns of the turn ends, episode by episode.
+        present_mask: bool (B, S), which of the padded (B, S) readings exist.
+    """
+
+    def __init__(self, members: Sequence[Encoded], device: Any) -> None:
+        length, most = max(map(len, members)), max(len(member.ends) for member in members)
+        ids = np.zeros((len(members), length), np.int64)
+        present_mask = np.zeros((len(members), most), np.bool_)
+        for row, member in enumerate(members):
+            ids[row, : len(member)] = member.ids
+            present_mask[row, : len(member.ends)] = True
+        rows = np.repeat(np.arange(len(members)), [len(member.ends) for member in members])
+        self.ids = torch.from_numpy(ids).to(device)
+        self.rows = torch.from_numpy(rows).to(device)
+        self.ends = torch.from_numpy(np.concatenate([member.ends for member in members])).to(device)
+        self.present_mask = torch.from_numpy(present_mask).to(device)
+
+
+def read_logits(model: SuccessModel, batch: EpisodeBatch) -> Any:
+    """float32 (B, S): z at every turn end; undefined elsewhere."""
+    return model.read(model.hidden(batch.ids), batch.rows, batch.ends, batch.present_mask)
+
+
+def predict_success(
+    model: SuccessModel, episodes: Sequence[Encoded], kind: Literal["paper", "hazard"], *, batch_tokens: int = 16384
+) -> list[NDArray[np.float64]]:
+    """f(0), …, f(T) of every episode with T turns; for a hazard model f(0) = 1 and f(t) = Π(1 − h).
+
+    Episodes without turns get an empty array.
+    """
+    out: list[NDArray[np.float64]] = [np.zeros(0)] * len(episodes)
+    nonempty = [i for i, episode in enumerate(episodes) if len(episode.ends)]
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        for chosen in plan([len(episodes[i]) for i in nonempty], batch_tokens):
+            members = [episodes[nonempty[i]] for i in chosen]
+            batch = EpisodeBatch(members, device)
+            logits = read_logits(model, batch).double().cpu().numpy()
+            for row, i in enumerate(chosen):
+                member = members[row]
+                out[nonempty[i]] = _success(logits[row, : len(member.ends)], kind)[member.shared :]
+    return out
+
+
+def _success(logits: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):  # NaN stays NaN, and the caller rejects it
+        if kind == "paper":
+            return np.exp(-np.logaddexp(0.0, -logits))
+        survive: NDArray[np.float64] = np.exp(-np.cumsum(np.logaddexp(0.0, logits[1:])))
+    return np.concatenate([[1.0], survive])

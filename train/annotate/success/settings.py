@@ -48,8 +48,6 @@ class SuccessLossConfig:
             "softplus" is log(1 + exp(−r)), "hinge" max(0, margin − r). Both fall as r rises, and stay finite.
         margin: of the hinge, in nats. The margin of the released monotonicity hinge is always 0.05 (probability).
         pivot_weight: λ_g of eq. 10.
-        every_turn_weight: weight of the outcome's cross-entropy at *every* turn end, not only the last, which makes f(t)
-            the calibrated probability that eq. 2 defines. 0 in the paper.
         non_pivot_weight: weight of the same penalty with −r on turns that are not pivots, which the paper leaves to the
             outcome. 0 in the paper.
         negative_weight: weight of failed samples ("hazard").
@@ -61,21 +59,13 @@ class SuccessLossConfig:
     pivot_loss: Literal["softplus", "hinge"] = "softplus"
     margin: float = 0.5
     pivot_weight: float = 1.0
-    every_turn_weight: float = 0.0
     non_pivot_weight: float = 0.0
     negative_weight: float = 1.0
     monotonicity_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        weights = (
-            "pivot_weight",
-            "every_turn_weight",
-            "non_pivot_weight",
-            "negative_weight",
-            "monotonicity_weight",
-            "margin",
-        )
-        if any(getattr(self, name) < 0.0 for name in weights):
+        weights = (self.pivot_weight, self.non_pivot_weight, self.negative_weight, self.monotonicity_weight)
+        if min(*weights, self.margin) < 0.0:
             raise ConfigError(f"the weights of a success model's loss and its margin must not be negative: {self}")
 
 
@@ -90,13 +80,8 @@ class SuccessTrainConfig:
         device, threads: as for a policy.
         steps, batch: number of optimiser steps, and episodes per step.
         batch_tokens: tokens per micro-batch, padding included.
-        language_weight: weight of an auxiliary next-token prediction loss over all tokens, which helps models trained
-            from scratch.
         head: "place" computes z from the last token of a turn by a scalar head; "tokens" by the language model's own logits of
-            "+" and "-" there; "turns" from all its tokens, whose mean gives the increase of z over the turn (for models
-            trained from scratch). "turns" only with kind "paper".
-        calibrate: Platt scaling of the log odds z after training, fitted to the outcomes of the validation tasks. Only
-            with kind "paper".
+            "+" and "-" there.
         loss: see ``SuccessLossConfig``.
     """
 
@@ -109,9 +94,7 @@ class SuccessTrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     loss: SuccessLossConfig = field(default_factory=SuccessLossConfig)
-    head: Literal["place", "turns", "tokens"] = "place"
-    calibrate: bool = False
-    language_weight: float = 0.0
+    head: Literal["place", "tokens"] = "place"
     steps: int = 1000
     batch: int = 16
     batch_tokens: int = 16384
@@ -123,9 +106,5 @@ class SuccessTrainConfig:
 
     def __post_init__(self) -> None:
         require_seed(self)
-        if min(self.steps, self.batch, self.batch_tokens) < 1 or self.language_weight < 0:
-            raise ConfigError("steps, batch and batch_tokens must be at least 1, language_weight not negative")
-        if self.loss.kind != "paper" and (self.head == "turns" or self.calibrate):
-            raise ConfigError('head: turns and calibrate are for the kind of loss "paper", whose z are log odds')
-        if self.calibrate and not self.data.valid:
-            raise ConfigError("calibrate fits to the validation tasks: set data.valid above 0")
+        if min(self.steps, self.batch, self.batch_tokens) < 1:
+            raise ConfigError("steps, batch and batch_tokens must be at least 1")

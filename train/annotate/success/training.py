@@ -23,11 +23,15 @@ from torch.nn import functional
 
 from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import DataError
-from creditflow.train.annotate.success.encoding import Encoded, Encoder, EpisodeTooLongError, rewriter
+from creditflow.train.annotate.success.encoding import Encoded, Encoder, EpisodeTooLongError
 from creditflow.train.annotate.success.labels import Labels, read_labels
-from creditflow.train.annotate.success.model import SuccessModel, save_success
-from creditflow.train.annotate.success.names import plain_words
-from creditflow.train.annotate.success.predict import EpisodeBatch, predict_success, read_logits
+from creditflow.train.annotate.success.model import (
+    EpisodeBatch,
+    SuccessModel,
+    predict_success,
+    read_logits,
+    save_success,
+)
 from creditflow.train.annotate.success.settings import SuccessLossConfig, SuccessTrainConfig
 from creditflow.train.policy.batching import plan
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -44,7 +48,6 @@ from creditflow.wrappers.records.jsonl import read_groups
 __all__ = [
     "SuccessLossConfig",
     "SuccessTrainer",
-    "calibration",
     "calibration_error",
     "evaluate_success",
     "hazard_loss",
@@ -73,11 +76,10 @@ class SuccessTrainer:
         checkpoint = unfinished_run(self.folder, resume=resume)
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
-        words = self._words(groups)
-        backbone, tokenizer = self._backbone(groups, words, load_run_tokenizer(self.folder) if checkpoint else None)
+        backbone, tokenizer = self._backbone(groups, load_run_tokenizer(self.folder) if checkpoint else None)
         self.model = SuccessModel(backbone, settings.head, settings.loss.kind, tokenizer)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
-        self.encoder = Encoder(tokenizer, settings.text, positions, words)
+        self.encoder = Encoder(tokenizer, settings.text, positions)
         samples, skipped = labelled_samples(
             groups, read_labels(settings.data.labels), self.encoder, skip_long=settings.data.too_long == "skip"
         )
@@ -89,7 +91,7 @@ class SuccessTrainer:
             self.progress = load_checkpoint(checkpoint, self.model, self.optimizer)
         else:
             stored = init_run_folder(self.folder, settings, tokenizer)
-            self.encoder = Encoder(stored, settings.text, positions, words)
+            self.encoder = Encoder(stored, settings.text, positions)
         self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream)
 
     def run(self) -> dict[str, float]:
@@ -106,9 +108,6 @@ class SuccessTrainer:
         )
         try:
             self._train(settings)
-            if settings.calibrate:
-                self.model.calibration = calibration(self.model, self.valid, settings.batch_tokens)
-                log("log odds a z + b, a and b = {:.3f}, {:.3f}".format(*self.model.calibration))
             result = evaluate_success(self.model, self.valid, settings.loss.kind, settings.batch_tokens)
             self.logger.write("sft", settings.steps, "validation", result)
             log("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in result.items()))
@@ -141,26 +140,14 @@ class SuccessTrainer:
     def _export(self, folder: Path) -> None:
         save_success(folder, self.model, self.encoder.tokenizer, self.settings.loss.kind, self.encoder)
 
-    def _words(self, groups: Sequence[Group]) -> tuple[str, ...]:
-        return plain_words(_texts(groups)) if self.settings.text.names == "origins" else ()
-
-    def _training_texts(self, groups: Sequence[Group], words: tuple[str, ...]) -> Iterator[str]:
-        """The texts that a new tokenizer is trained on, rewritten as the encoder rewrites them."""
-        for group in groups:
-            for member in group.trajectories:
-                written = rewriter(self.settings.text, words)
-                for turn in member.turns:
-                    yield written(turn.observation)
-                    yield written(turn.action)
-
-    def _backbone(self, groups: Sequence[Group], words: tuple[str, ...], kept: Any) -> tuple[Any, Any]:
-        """Model and tokenizer; ``kept`` is the tokenizer of a resumed run."""
+    def _backbone(self, groups: Sequence[Group], stored: Any) -> tuple[Any, Any]:
+        """Model and tokenizer; ``stored`` is the tokenizer of a resumed run."""
         model = self.settings.model
         if model.path:
             backbone, pretrained = open_pretrained(model.path, device=str(self.device))
-            tokenizer = kept or pretrained
+            tokenizer = stored or pretrained
         else:
-            tokenizer = kept or build_tokenizer(self._training_texts(groups, words), model.scratch)
+            tokenizer = stored or build_tokenizer(_texts(groups), model.scratch)
             backbone = build_model(model.scratch, tokenizer, seed=self.settings.seed, device=self.device)
         if model.gradient_checkpointing:
             recompute_activations(backbone)
@@ -196,24 +183,6 @@ def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, 
     }
 
 
-def calibration(model: SuccessModel, samples: Sequence[Sample], batch_tokens: int) -> tuple[float, float]:
-    """Platt scaling: a and b such that σ(a·z + b) fits the outcomes, over all turn ends of some episodes.
-
-    Raises:
-        DataError: the fitted a is not positive; or there are no episodes.
-    """
-    if not samples:
-        raise DataError("no episodes of validation tasks to calibrate by: raise data.valid")
-    success = predict_success(model, [sample.episode for sample in samples], "paper", batch_tokens=batch_tokens)
-    f = np.clip(np.concatenate(success), 1e-6, 1.0 - 1e-6)
-    succeeded = np.repeat([sample.success for sample in samples], [len(of_episode) for of_episode in success])
-    z = np.log(f) - np.log1p(-f)
-    slope, shift = logistic_fit(np.column_stack([z, np.ones(len(z))]), succeeded, 1e-4)
-    if not slope > 0.0:
-        raise DataError(f"the fitted slope {slope:.3g} is not positive: the model does not predict success")
-    return float(slope), float(shift)
-
-
 SURVIVAL_FLOOR = 1e-5  # of 1 − Π(1 − h), as released
 
 
@@ -224,26 +193,6 @@ def calibration_error(probability: NDArray[np.float64], outcome: NDArray[np.bool
     bin_of = np.minimum((probability * bins).astype(np.int64), bins - 1)
     gap = np.bincount(bin_of, outcome - probability, minlength=bins)
     return float(np.abs(gap).sum() / len(probability))
-
-
-def logistic_fit(
-    features: NDArray[np.float64], positive: NDArray[np.bool_], ridge: float, rounds: int = 30
-) -> NDArray[np.float64]:
-    """Weights of logistic regression on (N, F) features by Newton's method; ``ridge`` is per sample.
-
-    >>> weights = logistic_fit(np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([True, True, True, False]), 0.0)
-    >>> round(float(weights[0]), 4)  # log 3
-    1.0986
-    """
-    weights = np.zeros(features.shape[1])
-    penalty = ridge * len(features)
-    for _ in range(rounds):
-        probability = 1.0 / (1.0 + np.exp(-features @ weights))
-        curvature = (features * (probability * (1.0 - probability))[:, None]).T @ features + penalty * np.eye(
-            len(weights)
-        )
-        weights -= np.linalg.solve(curvature, features.T @ (probability - positive) + penalty * weights)
-    return weights
 
 
 def paper_loss(
@@ -260,18 +209,15 @@ def paper_loss(
         success: float (B,), 1 or 0.
         config: kind "paper".
     """
-    log_f, log_not = functional.logsigmoid(logits), functional.logsigmoid(-logits)
-    entropy = -(success[:, None] * log_f + (1.0 - success[:, None]) * log_not)
+    log_f = functional.logsigmoid(logits)
     last = present_mask.sum(1, keepdim=True) - 1
-    loss = entropy.gather(1, last)[:, 0]
+    log_f_end = log_f.gather(1, last)[:, 0]
+    log_not_end = functional.logsigmoid(-logits).gather(1, last)[:, 0]
+    final = -(success * log_f_end + (1.0 - success) * log_not_end)
     rise = log_f[:, 1:] - log_f[:, :-1]
-    loss = loss + config.pivot_weight * (_penalty(rise, config) * pivot[:, 1:]).sum(1)
-    if config.non_pivot_weight:
-        loss = loss + config.non_pivot_weight * (_penalty(-rise, config) * non_pivot[:, 1:]).sum(1)
-    if config.every_turn_weight:
-        earlier = present_mask & (torch.arange(present_mask.shape[1], device=present_mask.device)[None] < last)
-        loss = loss + config.every_turn_weight * (entropy * earlier).sum(1) / earlier.sum(1).clamp(min=1)
-    return loss
+    gold = (_penalty(rise, config) * pivot[:, 1:]).sum(1)
+    others = (_penalty(-rise, config) * non_pivot[:, 1:]).sum(1)
+    return final + config.pivot_weight * gold + config.non_pivot_weight * others
 
 
 def _penalty(rise: Any, config: SuccessLossConfig) -> Any:
@@ -368,8 +314,9 @@ def success_step(
     for chosen in plan([len(sample.episode) for sample in samples], settings.batch_tokens):
         members = [samples[i] for i in chosen]
         with autocast(settings.model.autocast, device):
-            logits, loss = _micro_loss(model, members, settings)
-            loss = loss * (len(members) / len(samples))
+            batch = EpisodeBatch([sample.episode for sample in members], device)
+            logits = read_logits(model, batch)
+            loss = label_loss(logits, batch.present_mask, members, settings.loss) * (len(members) / len(samples))
         if not torch.isfinite(loss):
             raise DivergedError("the loss of the success model is not finite", [])
         loss.backward()
@@ -396,23 +343,6 @@ def _step_rewards(logits: Any, kind: str) -> NDArray[np.float32]:
     if kind == "hazard":
         return np.asarray(functional.logsigmoid(-logits[:, 1:]).float().cpu().numpy())
     return np.asarray(functional.logsigmoid(logits).diff(dim=1).float().cpu().numpy())
-
-
-def _micro_loss(model: SuccessModel, members: Sequence[Sample], settings: SuccessTrainConfig) -> tuple[Any, Any]:
-    """The logits at turn ends, and the mean loss of some episodes."""
-    device = next(model.parameters()).device
-    batch = EpisodeBatch([sample.episode for sample in members], device)
-    hidden = model.hidden(batch.ids)
-    logits = read_logits(model, batch, hidden)
-    loss = label_loss(logits, batch.present_mask, members, settings.loss)
-    if settings.language_weight:
-        is_token = torch.zeros(batch.ids.shape, dtype=torch.bool)
-        for row, sample in enumerate(members):
-            is_token[row, 1 : len(sample.episode)] = True
-        next_token = model.backbone.get_output_embeddings()(hidden[:, :-1][is_token[:, 1:].to(device)])
-        targets = batch.ids[is_token.to(device)]
-        loss = loss + settings.language_weight * functional.cross_entropy(next_token.float(), targets)
-    return logits, loss
 
 
 def label_loss(logits: Any, present_mask: Any, members: Sequence[Sample], config: SuccessLossConfig) -> Any:

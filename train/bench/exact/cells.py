@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
@@ -20,18 +20,31 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.train.bench.annotation_sources import HELD_OUT
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.offline import SEARCH, SUM_OVER_TURNS, Measures, measure
-from creditflow.train.bench.exact.policies import logits_with_success, softmax
+from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.tasks import exact_tasks
-from creditflow.train.bench.exact.values import state_occupancy
-from creditflow.train.bench.learning.batch import Draw, Sampling
-from creditflow.train.bench.learning.evaluation import Evaluation
+from creditflow.train.bench.exact.values import logits_with_success, softmax, state_occupancy
+from creditflow.train.bench.learning.batch import Batch, Draw, Sampling
 from creditflow.train.bench.learning.learner import KLUpdate, Learning
-from creditflow.train.bench.learning.policy import table_policy
+from creditflow.train.bench.learning.one_step import Measured, SampledBatch, Start, measure_batches
+from creditflow.train.bench.learning.policy import Evaluation, Search, table_policy
+from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.methods import Generators
 from creditflow.train.bench.presets import ExactWork
+from creditflow.train.settings.update import LossConfig
 
-__all__ = ["Cell", "assemble", "cells_of", "learn_exactly", "run_task", "starts_of"]
+__all__ = [
+    "SEARCH",
+    "SUM_OVER_TURNS",
+    "Cell",
+    "assemble",
+    "cells_of",
+    "learn_exactly",
+    "measure",
+    "run_task",
+    "starts_of",
+]
 
 MAX_FAILED_STARTS: Final = 20  # consecutive tasks without an initial policy of the cell's success rate
 MAX_UPDATE_FACTOR = 6  # policies with short episodes get more updates than planned, up to this multiple
@@ -87,9 +100,7 @@ def run_task(
         "task": mdp.name,
         "states": mdp.size,
         "dead_state_fraction": mdp.dead_state_fraction,
-        "natural": list(measured.natural),
-        "base": [x if math.isfinite(x) else None for x in measured.base],
-        "offline": {name: _plain(asdict(measures)) for name, measures in measured.methods.items()},
+        "offline": {name: _plain(measures) for name, measures in measured.methods.items()},
         "curves": {name: asdict(curve) for name, curve in learned.curves.items()},
         "undefined": {**measured.undefined, **learned.undefined},
     }
@@ -122,31 +133,21 @@ def assemble(cell: Cell, results: Sequence[Mapping[str, Any] | None]) -> dict[st
         offline[name] = _offline_row([task["offline"][name] for task in measured])
         if all(name in task["curves"] for task in measured):
             curves[name] = _curve_row([task["curves"][name] for task in measured])
-    natural = np.array([task["natural"] for task in measured]).reshape(len(measured), 2)
     return {
         **asdict(cell),
         "tasks": len(measured),
         "task_names": [task["task"] for task in measured],
         "states": _mean([task["states"] for task in measured]),
         "dead_state_fraction": _mean([task["dead_state_fraction"] for task in measured]),
-        "natural_gain_small": _mean(natural[:, 0]),
-        "natural_gain": _mean(natural[:, 1]),
-        "base_rate_failed": _mean([task["base"][0] for task in measured]),
-        "base_rate_succeeded": _mean([task["base"][1] for task in measured]),
         "offline": offline,
         "curves": curves,
         "undefined": undefined,
     }
 
 
-# metrics stored for every task, for intervals and paired tests; all but "variance", whose median over cells is reported
-BY_TASK: Final = tuple(field.name for field in fields(Measures) if field.name != "variance")
-
-
 def _offline_row(measured: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
-    by_task = {field.name: [measures[field.name] for measures in measured] for field in fields(Measures)}
-    means: dict[str, Any] = {name: _mean(values) for name, values in by_task.items()}
-    return means | {f"{name}_by_task": by_task[name] for name in BY_TASK}
+    """By metric the values of the tasks, for intervals and paired tests."""
+    return {f"{name}_by_task": [measures[name] for measures in measured] for name in measured[0]}
 
 
 def _curve_row(curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -257,3 +258,52 @@ def _curve(turns: NDArray[np.float64], rates: NDArray[np.float64], budget: float
     fractions = np.linspace(0.0, budget, POINTS)
     points = rates[np.searchsorted(turns, fractions, side="right") - 1]
     return ExactCurve(area, float(points[-1]), tuple(round(float(x), 4) for x in points), len(turns) - 1)
+
+
+SEARCH: Final = Search(tolerance=1e-9)
+# g = (1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it), whatever the scheme's own average is
+SUM_OVER_TURNS: Final = LossConfig(aggregation="constant", normaliser=1)
+
+
+def measure(
+    mdp: FiniteMDP,
+    logits: NDArray[np.float64],
+    names: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    size: int,
+    groups: int,
+    key: Literal["state", "text"] = "state",
+) -> Measured:
+    """Measure methods on ``groups`` newly sampled groups of ``size`` rollouts, each a batch of its own.
+
+    For each of these groups ``HELD_OUT`` more are sampled, on which ``X[fitted]`` fits its annotations, so that the
+    estimation error of the annotations is part of the variance.
+
+    Args:
+        mdp: task as tables.
+        logits: float64 (S, A), of the policy that is sampled.
+        names: names of the methods.
+        rng: source of randomness of rollouts and shuffling.
+        size: G.
+        groups: number of groups.
+        key: the key by which schemes compare states.
+    """
+    policy, stack = softmax(logits), StackedTasks([mdp])
+    (held_out_rng,) = rng.spawn(1)  # held-out groups do not change the other random numbers
+    groups_ = [simulate(mdp, policy[None], size, rng, name=f"g{i}") for i in range(groups)]
+    held_out: list[list[ArrayGroup]] = [[] for _ in groups_]
+    if any("[fitted]" in name for name in names):
+        held_out = [simulate(mdp, policy[None], HELD_OUT * size, held_out_rng) for _ in groups_]
+    shuffling = [Generators([int(rng.integers(2**63))])]
+    sampled = [
+        SampledBatch(Batch([0], stack, policy, group), earlier, shuffling)
+        for group, earlier in zip(groups_, held_out, strict=True)
+    ]
+    start, sampling = Start(table_policy(logits), [mdp], [0], [], search=SEARCH), Sampling(1, size, SUM_OVER_TURNS, key)
+    measured, undefined = measure_batches(start, names, sampled, sampling)
+    methods = {}
+    for name, one_step in measured.items():
+        measures = one_step.measures(by_turn=True)
+        methods[name] = {metric: x for metric, x in measures.items() if not metric.startswith("held_out")}
+    return Measured(methods, undefined)

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError
 
-__all__ = ["MAX_TABLE_STATES", "FiniteMDP", "explore", "tabulate"]
+__all__ = ["MAX_TABLE_STATES", "FiniteMDP", "explore"]
 
 MAX_TABLE_STATES: Final = 20_000  # of one task, where the caller sets no other limit
 
@@ -83,6 +81,11 @@ class FiniteMDP:
     def deterministic(self) -> bool:
         """Whether every action has exactly one next state."""
         return bool(self.next_states.shape[2] == 1)
+
+    @cached_property
+    def values_at_limit(self) -> NDArray[np.float64]:
+        """float64 (S+E,): the score of an episode that ends in each state."""
+        return np.concatenate([self.limit_score, self.terminal_score])
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -229,50 +232,3 @@ class _Exploration(Generic[StateT]):
             self.scores.append(score)
             self.successes.append(success)
         return self.terminals[state]
-
-
-def tabulate(env: gym.Env[Any, Any], *, cap: int = MAX_TABLE_STATES) -> FiniteMDP:
-    """Tabulate the current task of any deterministic ``AgentEnv`` from its current state, through snapshots.
-
-    General but slow: one snapshot is restored per state and action. The turns left are counted from the current step.
-
-    Raises:
-        ConfigError: the set of admissible actions differs between states.
-        OracleLimitError: more than ``cap`` states.
-    """
-    base = env.unwrapped
-    if not isinstance(base, AgentEnv):
-        raise ConfigError(f"tabulate takes creditflow environments, got {type(base).__name__}")
-    snapshot = base.get_state()
-    _, info = base.set_state(snapshot)
-    actions = info["admissible_actions"]
-    elapsed, horizon = info["elapsed_steps"], base.max_steps - info["elapsed_steps"]
-    # one snapshot per key: the one with the fewest steps, so that it can still act
-    snapshots, infos = {info["state_key"]: snapshot}, {info["state_key"]: info}
-
-    def results(key: str, action: int) -> tuple[str, float | None, bool]:
-        base.set_state(snapshots[key])
-        _, _, terminated, _, after = base.step(base.action_from_text(actions[action]))
-        name = after["state_key"] + ("\x00end" if terminated else "")
-        if name not in infos:
-            infos[name], snapshots[name] = after, base.get_state()
-            if not (terminated or base.elapsed_steps >= base.max_steps) and after["admissible_actions"] != actions:
-                raise ConfigError(
-                    f"tabulate needs the same actions in every state: {actions} at the start, "
-                    f"{after['admissible_actions']} in {name!r}"
-                )
-        return name, after["score"] if terminated else None, after["success"]
-
-    mdp = explore(
-        info["state_key"],
-        actions,
-        results,
-        lambda key: (infos[key]["state_key"], infos[key]["text_key"]),
-        name=base.task.task_id,
-        horizon=horizon,
-        cap=cap,
-        limit_score=lambda key: infos[key]["score"],
-    )
-    base.set_state(snapshot)
-    assert base.elapsed_steps == elapsed  # noqa: S101 - the snapshot contains it
-    return mdp

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.paths import Paths, sample_paths
 from creditflow.wrappers.records.group import EpisodeIndex, Group, GroupArrays, StateIndex
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["ArrayGroup", "group_of", "simulate"]
+__all__ = ["ArrayGroup", "Paths", "group_of", "sample_paths", "simulate"]
 
 STOPS: dict[int, StopReason] = {GOAL: "success", FAILED: "failed", TRUNCATED: "env_limit"}
 
@@ -155,21 +153,6 @@ class ArrayGroup(Group):
         object.__setattr__(copied, "annotations", {**self.annotations, **annotations})
         return copied
 
-    def misreported(self, wrong: NDArray[np.bool_]) -> ArrayGroup:
-        """The same rollouts with outcomes reported wrongly where ``wrong``, bool (G,): a score x becomes 1 − x."""
-        arrays = self.arrays
-        success, score = arrays.success ^ wrong, np.where(wrong, 1.0 - arrays.score, arrays.score)
-        reward = np.zeros(len(arrays.reward))
-        reward[arrays.last] = score
-        end = np.where(wrong, np.where(success, GOAL, FAILED), arrays.end).astype(np.int8)
-        changed = copy(self)
-        for stale in ("trajectories", "turns", "episodes"):
-            changed.__dict__.pop(stale, None)
-        changed.__dict__["arrays"] = replace(
-            arrays, success=success, score=score, returns=score, reward=reward, end=end
-        )
-        return changed
-
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
         """The states by state key, or by text key, as a text-only method sees them."""
         return self.arrays.states if key == "state" else self._texts
@@ -294,3 +277,64 @@ def simulate(
     paths = sample_paths(mdp.next_states, mdp.transition_probs, policies, start, mdp.horizon, rng)
     lanes = [slice(p * size, (p + 1) * size) for p in range(len(policies))]
     return [group_of(paths, of_policy, mdp, name=name, fresh=fresh) for of_policy in lanes]
+
+
+class Paths(NamedTuple):
+    """Sampled rollouts, one per column ("lane"): lane p · W + w is policy p with the w-th random numbers.
+
+    Attributes:
+        states: int32 (H+1, P · W), the state before each turn and after the last one; later entries are unspecified.
+        actions: int32 (H, P · W), likewise.
+        lengths: int64 (P · W,), number of turns.
+    """
+
+    states: NDArray[np.int32]
+    actions: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+
+
+def sample_paths(
+    next_states: NDArray[np.int32],
+    transition_probs: NDArray[np.float64],
+    policies: NDArray[np.float64],
+    start: NDArray[np.integer[Any]],
+    horizon: int,
+    rng: np.random.Generator,
+) -> Paths:
+    """Sample rollouts of every policy with common random numbers.
+
+    Common random numbers reduce the variance of differences between policies, and between the schemes that produced them.
+
+    Args:
+        next_states, transition_probs: (S, A, K), as in ``FiniteMDP``; states from S on are terminal.
+        policies: float64 (P, S, A).
+        start: int (W,), initial states.
+        horizon: H.
+        rng: source of randomness; how much is drawn from it does not depend on the policies.
+    """
+    count, size, width = len(policies), len(next_states), len(start)
+    cumulative = np.cumsum(policies, axis=2)[:, :, :-1].reshape(count * size, -1)
+    branches = None if next_states.shape[2] == 1 else np.cumsum(transition_probs, axis=2)[:, :, :-1]
+    draws = rng.random((horizon, 1 if branches is None else 2, width))
+    state = np.tile(start, count).astype(np.int32)
+    lanes = len(state)
+    states, actions = np.empty((horizon + 1, lanes), np.int32), np.empty((horizon, lanes), np.int32)
+    lengths = np.full(lanes, horizon, np.int64)
+    running = np.arange(lanes)
+    states[0] = state
+    for t in range(horizon):
+        now = state[running]
+        draw = draws[t][:, running % width]
+        action = (cumulative[running // width * size + now] <= draw[0][:, None]).sum(axis=1)
+        branch = 0 if branches is None else (branches[now, action] <= draw[1][:, None]).sum(axis=1)
+        after = next_states[now, action, branch]
+        state[running] = after
+        actions[t, running] = action
+        states[t + 1] = state
+        terminated = after >= size
+        if terminated.any():
+            lengths[running[terminated]] = t + 1
+            running = running[~terminated]
+            if not len(running):
+                break
+    return Paths(states, actions, lengths)

@@ -1,6 +1,7 @@
 """Tasks as exact tables, by kind: the grids, and Sokoban levels by their fraction of dead states.
 
-Only tasks with at most ``MAX_STATES`` reachable states are included; the report states how many levels are.
+Only tasks with at most ``MAX_STATES`` reachable states are included; the report states how many levels are. Levels are tabulated from
+the rules, without environment or snapshots.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.sokoban.env import SokobanEnv
-from creditflow.envs.sokoban.levels.xsb import parse_level
+from creditflow.envs.sokoban.levels.xsb import Level, parse_level
+from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
 from creditflow.envs.tasks import load_panel
 from creditflow.train.bench.exact.grid_layouts import KINDS, GridLayout, grid_mdp, read_layout
 from creditflow.train.bench.exact.gridworlds import HORIZON, grid_tasks
-from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
 
 __all__ = [
     "GRID_BLOCK",
@@ -30,6 +31,8 @@ __all__ = [
     "exact_tasks",
     "grid_layouts",
     "grid_seed",
+    "sokoban_boards",
+    "sokoban_mdp",
 ]
 
 SOKOBAN_KINDS: Final = ("sokoban-few", "sokoban-some", "sokoban-many")  # by the fraction of dead states
@@ -115,3 +118,41 @@ def _table(xsb: str, name: str) -> FiniteMDP | None:
 
 def _kind(mdp: FiniteMDP) -> str:
     return SOKOBAN_KINDS[int(np.searchsorted(DEAD_STATE_BOUNDS, mdp.dead_state_fraction, side="right"))]
+
+
+DIRECTIONS = ("up", "down", "left", "right")
+
+
+def sokoban_mdp(level: Level, horizon: int, *, cap: int = MAX_TABLE_STATES) -> FiniteMDP:
+    """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``; see ``sokoban_boards``."""
+    return sokoban_boards(level, horizon, cap=cap)[0]
+
+
+def sokoban_boards(level: Level, horizon: int, *, cap: int = MAX_TABLE_STATES) -> tuple[FiniteMDP, tuple[bytes, ...]]:
+    """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``, and the board of each.
+
+    Args:
+        level: level to tabulate.
+        horizon: turn limit.
+        cap: maximum number of states.
+
+    Raises:
+        OracleLimitError: more states are reachable.
+    """
+    offsets = direction_offsets(level.width)
+    boards = list[bytes]()
+
+    def results(state: tuple[bytes, int], action: int) -> tuple[tuple[bytes, int], float | None, bool]:
+        board, player, _, box_moved, _ = move(*state, offsets[action])
+        done = box_moved and solved(board)
+        return (board, player), 1.0 if done else None, done
+
+    def keys(state: tuple[bytes, int]) -> tuple[str, str]:
+        boards.append(state[0])  # in the order of the states
+        key = state_key(state[0])
+        return key, key
+
+    mdp = explore(
+        (level.board, level.player), DIRECTIONS, results, keys, name=level.name or "level", horizon=horizon, cap=cap
+    )
+    return mdp, tuple(boards)

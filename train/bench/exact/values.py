@@ -1,11 +1,12 @@
-"""Values, state occupancy, success and gradient of a table policy on a ``FiniteMDP``, by dynamic programming.
+"""Values, state occupancy, success and gradient of a table policy by dynamic programming; and tables of a given success.
 
-Policies are float64 (S, A) tables of probabilities; functions that take ``(…, S, A)`` evaluate many at once.
+All of it for one task (``FiniteMDP``) or for several with one policy (``StackedTasks``). Policies are float64 (S, A) tables of
+probabilities; functions that take ``(…, S, A)`` evaluate many at once.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +16,19 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 __all__ = [
     "PolicyValues",
     "evaluate",
-    "natural_direction",
-    "optimal_action_values",
+    "logits_with_success",
     "policy_gradient",
+    "softmax",
     "state_occupancy",
     "success",
     "visitation",
 ]
 
+if TYPE_CHECKING:  # the stack is built of tasks
+    from creditflow.train.bench.learning.stack import StackedTasks
+
 Floats = NDArray[np.float64]
+Table: TypeAlias = "FiniteMDP | StackedTasks"
 
 
 class PolicyValues(NamedTuple):
@@ -44,94 +49,94 @@ class PolicyValues(NamedTuple):
         return self.action_value - self.value[:, :size, None]
 
 
-def _values_at_limit(mdp: FiniteMDP) -> Floats:
-    return np.concatenate([mdp.limit_score, mdp.terminal_score])
-
-
-def evaluate(mdp: FiniteMDP, policy: Floats) -> PolicyValues:
-    """V^π and Q^π for every number of turns left.
-
-    Args:
-        mdp: task as tables.
-        policy: float64 (S, A).
-    """
-    value = np.empty((mdp.horizon + 1, mdp.size + len(mdp.terminal_score)))
-    action_value = np.full((mdp.horizon + 1, *policy.shape), np.nan)
-    value[:] = _values_at_limit(mdp)
-    for h in range(1, mdp.horizon + 1):
-        action_value[h] = (mdp.transition_probs * value[h - 1][mdp.next_states]).sum(axis=2)
-        value[h, : mdp.size] = (policy * action_value[h]).sum(axis=1)
+def evaluate(table: Table, policy: Floats) -> PolicyValues:
+    """V^π and Q^π of a policy (S, A) for every number of turns left."""
+    value = np.tile(table.values_at_limit, (table.horizon + 1, 1))
+    action_value = np.full((table.horizon + 1, *policy.shape), np.nan)
+    for h in range(1, table.horizon + 1):
+        action_value[h] = _expected(table, value[h - 1][:, None])[:, :, 0]
+        value[h, : table.size] = (policy * action_value[h]).sum(axis=1)
     return PolicyValues(value, action_value)
 
 
-def success(mdp: FiniteMDP, policies: Floats) -> Floats:
-    """J = V_H(start) of policies (…, S, A); float64 (…).
+def success(table: Table, policies: Floats) -> Floats:
+    """J = V_H(start) of policies (…, S, A); float64 (…), of stacked tasks (…, n).
 
     This is the expected score, and the success rate where every score is 0 or 1, as in the grids and in Sokoban.
     """
     shape = policies.shape[:-2]
-    batch = np.ascontiguousarray(np.moveaxis(policies.reshape(-1, *policies.shape[-2:]), 0, -1))  # (S, A, B)
-    value = np.repeat(_values_at_limit(mdp)[:, None], batch.shape[2], axis=1)
-    for _ in range(mdp.horizon):
-        if mdp.deterministic:
-            after = value[mdp.next_states[:, :, 0]]
-        else:
-            after = np.einsum("sak,sakb->sab", mdp.transition_probs, value[mdp.next_states])
-        value[: mdp.size] = np.einsum("sab,sab->sb", batch, after)
-    start: Floats = value[mdp.start].reshape(shape)
+    batch = np.ascontiguousarray(np.moveaxis(policies.reshape(-1, *policies.shape[-2:]), 0, -1))  # (S, A, M)
+    value = np.repeat(table.values_at_limit[:, None], batch.shape[2], axis=1)
+    for _ in range(table.horizon):
+        value[: table.size] = np.einsum("sam,sam->sm", batch, _expected(table, value))
+    start: Floats = np.ascontiguousarray(value[table.start].T).reshape((*shape, *np.shape(table.start)))
     return start
 
 
-def state_occupancy(mdp: FiniteMDP, policy: Floats) -> Floats:
-    """float64 (H+1, S): probability of acting in s with h turns left (row 0 is 0)."""
-    occupied = np.zeros((mdp.horizon + 1, mdp.size))
-    occupied[mdp.horizon, mdp.start] = 1.0
-    targets = mdp.next_states.ravel()
-    for h in range(mdp.horizon, 1, -1):
-        flow = (occupied[h][:, None, None] * policy[:, :, None] * mdp.transition_probs).ravel()
-        occupied[h - 1] = np.bincount(targets, flow, minlength=mdp.size + len(mdp.terminal_score))[: mdp.size]
+def _expected(table: Table, value: Floats) -> Floats:
+    """The expected value of the next state: (S+E, M) → (S, A, M)."""
+    if table.deterministic:
+        return value[table.next_states[:, :, 0]]
+    expected: Floats = np.einsum("sak,sakm->sam", table.transition_probs, value[table.next_states])
+    return expected
+
+
+def state_occupancy(table: Table, policy: Floats) -> Floats:
+    """float64 (H+1, S): probability of acting in s with h turns left under a policy (S, A); row 0 is 0."""
+    occupied = np.zeros((table.horizon + 1, table.size))
+    occupied[table.horizon, table.start] = 1.0
+    flow, targets = policy[:, :, None] * table.transition_probs, table.next_states.ravel()
+    for h in range(table.horizon, 1, -1):
+        moved = (occupied[h][:, None, None] * flow).ravel()
+        occupied[h - 1] = np.bincount(targets, moved, minlength=len(table.values_at_limit))[: table.size]
     return occupied
 
 
-def visitation(mdp: FiniteMDP, policy: Floats) -> Floats:
+def visitation(table: Table, policy: Floats) -> Floats:
     """float64 (S,): expected fraction of turns in each state; sums to 1."""
-    turns = state_occupancy(mdp, policy).sum(axis=0)
+    turns = state_occupancy(table, policy).sum(axis=0)
     fractions: Floats = turns / turns.sum()
     return fractions
 
 
-def policy_gradient(mdp: FiniteMDP, policy: Floats, exact: PolicyValues | None = None) -> Floats:
-    """∇J of the softmax table: float64 (S, A), Σ_h d_h(s) π(a|s) A_h(s, a)."""
-    exact = evaluate(mdp, policy) if exact is None else exact
-    gradient: Floats = policy * np.einsum("hs,hsa->sa", state_occupancy(mdp, policy)[1:], exact.advantage[1:])
-    return gradient
+def policy_gradient(table: Table, policy: Floats) -> Floats:
+    """float64 (S, A): w(s, a) = Σ_h d_h(s) π(a|s) A_h(s, a), with which ∇ Σ_i J_i = Σ_sa w(s, a) ∇ log π(a|s).
 
-
-def natural_direction(mdp: FiniteMDP, policy: Floats, exact: PolicyValues | None = None) -> Floats:
-    """F⁻¹ ∇J of the softmax table: float64 (S, A), the visit-weighted mean over h of A_h(s, a); 0 where unvisited.
-
-    At a given small KL divergence no direction of the table gains more.
+    As Σ_a w(s, a) = 0, it is also the gradient of the softmax table itself.
     """
-    exact = evaluate(mdp, policy) if exact is None else exact
-    occupied = state_occupancy(mdp, policy)[1:]
-    total = np.einsum("hs,hsa->sa", occupied, exact.advantage[1:])
-    turns = occupied.sum(axis=0)[:, None]
-    direction: Floats = np.divide(total, turns, out=np.zeros_like(total), where=turns > 0.0)
-    return direction
+    advantage = evaluate(table, policy).advantage
+    weights: Floats = policy * np.einsum("hs,hsa->sa", state_occupancy(table, policy)[1:], advantage[1:])
+    return weights
 
 
-def optimal_action_values(mdp: FiniteMDP, discount: float, *, tolerance: float = 1e-12) -> Floats:
-    """Q*_γ without a turn limit ("efficiency"): float64 (S, A), by value iteration.
+NOISE = 0.7  # standard deviation of the logits, to which a bias towards optimal actions is added
+BISECTIONS = 40
+MAX_BIAS = 30.0
+TOLERANCE = 0.01  # of J
 
-    Args:
-        mdp: task as tables.
-        discount: γ in [0, 1).
-        tolerance: largest change of a value at which the iteration stops.
+
+def softmax(logits: Floats) -> Floats:
+    """Softmax along the last axis: float64, the shape of ``logits``."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    probabilities: Floats = powers / powers.sum(axis=-1, keepdims=True)
+    return probabilities
+
+
+def logits_with_success(mdp: FiniteMDP, target: float, rng: np.random.Generator) -> Floats | None:
+    """Softmax logits (S, A) with exact success rate J = ``target``, or None if no bias reaches it.
+
+    Logits are N(0, 0.7²) plus a bias on optimal actions, found by bisection. A negative bias is allowed, so that easy
+    tasks can start with a low success rate.
     """
-    value = np.concatenate([np.zeros(mdp.size), mdp.terminal_score])
-    while True:
-        action_value: Floats = discount * (mdp.transition_probs * value[mdp.next_states]).sum(axis=2)
-        best = action_value.max(axis=1)
-        if np.abs(best - value[: mdp.size]).max(initial=0.0) <= tolerance:
-            return action_value / discount if discount else action_value
-        value[: mdp.size] = best
+    noise = NOISE * rng.standard_normal((mdp.size, len(mdp.actions)))
+
+    def rate(bias: float) -> float:
+        return float(success(mdp, softmax(noise + bias * mdp.optimal)))
+
+    low, high = -MAX_BIAS, MAX_BIAS
+    if not rate(low) <= target <= rate(high):
+        return None
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rate(middle) < target else (low, middle)
+    return noise + high * mdp.optimal if abs(rate(high) - target) <= TOLERANCE else None

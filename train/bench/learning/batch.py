@@ -1,34 +1,49 @@
-"""The batch of one update: the tasks and random numbers drawn for it, the rollouts of every policy, and their credit."""
+"""The batch of one update: its tasks and random numbers, the rollouts of every policy, their credit, and the trainer's loss.
+
+The loss is that of ``train/policy`` without terms of KL and entropy, where every turn has one token: −Σ_t w_t min(ρ_t A_t, clip(ρ_t) A_t)
+with w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa W(s, a) ∇ log π(a|s), which ``Policy.gradient``
+computes from W.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.annotation_sources import AnnotationSource
-from creditflow.train.bench.controls import CreditFunction, ExactEvaluator
+from creditflow.train.bench.controls import CreditFunction, ExactEvaluator, oracle_adv
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
-from creditflow.train.bench.learning.loss import Centring, LossTurns, Scale, loss_turns
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.bench.exact.values import visitation
 from creditflow.train.bench.learning.policy import Policy
 from creditflow.train.bench.learning.stack import StackedTasks, sample_groups, split_rows
-from creditflow.train.bench.methods import ORACLES, base_method, scheme_entry, with_corruption
-from creditflow.train.bench.variants.entry import BatchCreditFunction
-from creditflow.train.settings.update import LossConfig
+from creditflow.train.bench.methods import Generators, Key, base_method, bound_scheme, is_control, with_corruption
+from creditflow.train.settings.update import LossAggregation, LossConfig
 from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Batch", "Draw", "Sampling", "batch_credit", "draw_tasks", "draws", "sample_batches"]
+__all__ = [
+    "Batch",
+    "Centring",
+    "Draw",
+    "LossTurns",
+    "Sampling",
+    "Scale",
+    "ascent_weights",
+    "batch_credit",
+    "draw_tasks",
+    "draws",
+    "loss_turns",
+    "turn_weights",
+]
 
 Floats = NDArray[np.float64]
-Key = Literal["state", "text"]
-ROUNDS: Final = 3  # batches that dynamic sampling samples for an update at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +57,6 @@ class Sampling:
         centring, scale: of each group's credit; see ``loss_turns``.
         key: the key by which schemes compare states.
         fresh: whether every visit of a state has a new key, so that keys never repeat.
-        together: whether the tasks of a batch are sampled together, or one after the other from the same generator.
-        wrong: probability that the outcome of a rollout is reported wrongly; a score x becomes 1 − x.
-        dynamic: whether groups whose rollouts all have one score are replaced by groups of further tasks (dynamic sampling, DAPO,
-            arXiv 2503.14476, section 3.2), until B groups differ or ``ROUNDS`` batches have been sampled.
     """
 
     batch: int
@@ -55,9 +66,26 @@ class Sampling:
     fresh: bool = False
     centring: Centring = "none"
     scale: Scale = "credit"
-    together: bool = True
-    wrong: float = 0.0
-    dynamic: bool = False
+
+    def batches(
+        self, mdps: Sequence[FiniteMDP], draw: Draw, policies: Sequence[Policy], *, size: int = 0
+    ) -> list[Batch]:
+        """Sample rollouts of every policy on the same tasks, with common random numbers.
+
+        Args:
+            mdps: all tasks.
+            draw: the update's tasks and random numbers; how much is drawn does not depend on the policies.
+            policies: policies over all tasks.
+            size: rollouts of a group; 0 for G.
+        """
+        stack = StackedTasks([mdps[i] for i in draw.tasks])
+        tables = np.stack([np.concatenate(policy.probabilities(draw.tasks)) for policy in policies])
+        groups = self.groups(stack, tables, draw, size or self.size)
+        return [Batch(list(draw.tasks), stack, *of_policy) for of_policy in zip(tables, groups, strict=True)]
+
+    def groups(self, stack: StackedTasks, tables: Floats, draw: Draw, size: int) -> list[list[ArrayGroup]]:
+        """Sample one group of ``size`` rollouts by policy, float64 (M, S, A), and task of the stack."""
+        return sample_groups(stack, tables, size, draw.rng, name=draw.name, fresh=self.fresh)
 
 
 class Draw(NamedTuple):
@@ -127,9 +155,7 @@ class Batch:
     @cached_property
     def visits(self) -> Floats:
         """float64 (S,): expected fraction of the batch's turns in each state; sums to 1."""
-        turns = self.stack.expected_turns(self.policy[None])[0]
-        visits: Floats = turns / turns.sum()
-        return visits
+        return visitation(self.stack, self.policy)
 
     @cached_property
     def sampled_visits(self) -> Floats:
@@ -156,7 +182,7 @@ class Batch:
         self,
         name: str,
         source: AnnotationSource,
-        corruption: Sequence[Sequence[int]],
+        corruption: Sequence[Sequence[int] | Generators],
         key: Key,
         cache: dict[str, list[Credit]] | None = None,
     ) -> list[Credit]:
@@ -169,69 +195,12 @@ class Batch:
         return batch_credit(name, self.groups, policies, source, corruption, key=key, cache=cache)
 
 
-def sample_batches(
-    mdps: Sequence[FiniteMDP], draw: Draw, policies: Sequence[Policy], sampling: Sampling, *, size: int = 0
-) -> list[Batch]:
-    """Sample rollouts of every policy on the same tasks, with common random numbers.
-
-    Args:
-        mdps: all tasks.
-        draw: the update's tasks and random numbers; how much is drawn does not depend on the policies.
-        policies: policies over all tasks.
-        sampling: how the update is sampled.
-        size: rollouts of a group; 0 for G.
-    """
-    stack, size = StackedTasks([mdps[i] for i in draw.tasks]), size or sampling.size
-    tables = np.stack([np.concatenate(policy.probabilities(draw.tasks)) for policy in policies])
-    if sampling.together:
-        groups = sample_groups(stack, tables, size, draw.rng, name=draw.name, fresh=sampling.fresh)
-    else:
-        rows = [tables[:, first:last] for first, last in zip(stack.offsets[:-1], stack.offsets[1:], strict=True)]
-        by_task = [
-            simulate(mdps[i], table, size, draw.rng, name=f"{draw.name}/{number}", fresh=sampling.fresh)
-            for number, (i, table) in enumerate(zip(draw.tasks, rows, strict=True))
-        ]
-        groups = [list(of_policy) for of_policy in zip(*by_task, strict=True)]
-    if sampling.wrong:  # the same rollouts are reported wrongly under every policy
-        wrong = draw.rng.random((len(draw.tasks), size)) < sampling.wrong
-        groups = [list(map(ArrayGroup.misreported, of_policy, wrong)) for of_policy in groups]
-    batches = [Batch(list(draw.tasks), stack, *of_policy) for of_policy in zip(tables, groups, strict=True)]
-    if not sampling.dynamic:
-        return batches
-    return [
-        _with_different_outcomes(mdps, draw, policy, sampling, batch)
-        for policy, batch in zip(policies, batches, strict=True)
-    ]
-
-
-def _with_different_outcomes(
-    mdps: Sequence[FiniteMDP], draw: Draw, policy: Policy, sampling: Sampling, first: Batch
-) -> Batch:
-    """The batch with groups of further tasks in place of those whose rollouts all have one score."""
-    rng = np.random.default_rng([*draw.seed, 71])  # what other methods draw stays the same
-    chosen, sampled = list[tuple[int, ArrayGroup]](), first
-    for number in range(1, ROUNDS + 1):
-        groups = zip(sampled.tasks, sampled.groups, strict=True)
-        chosen += [(i, group) for i, group in groups if np.ptp(group.arrays.score)]
-        if len(chosen) >= len(draw.tasks) or number == ROUNDS:
-            break
-        tasks = rng.choice(list(draw.pool) or draw.tasks, size=len(draw.tasks)).tolist()
-        more = draw._replace(tasks=tasks, rng=rng, name=f"{draw.name}/{number}")
-        (sampled,) = sample_batches(mdps, more, [policy], replace(sampling, dynamic=False))
-    if not chosen:
-        return first
-    chosen = chosen[: len(draw.tasks)]
-    tasks = [i for i, _ in chosen]
-    table = np.concatenate(policy.probabilities(tasks))
-    return Batch(tasks, StackedTasks([mdps[i] for i in tasks]), table, [group for _, group in chosen])
-
-
 def batch_credit(
     name: str,
     groups: Sequence[ArrayGroup],
     policies: Sequence[Floats],
     source: AnnotationSource | None,
-    corruption: Sequence[Sequence[int]],
+    corruption: Sequence[Sequence[int] | Generators],
     *,
     key: Key = "state",
     cache: dict[str, list[Credit]] | None = None,
@@ -243,7 +212,7 @@ def batch_credit(
         groups: the groups of the update, of tasks with one turn limit.
         policies: float64 (S_i, A) of each group, the policy that sampled its rollouts.
         source: annotation source of the method; None for the annotations that the groups have.
-        corruption: for each group non-negative integers, the seed of its shuffling.
+        corruption: for each group the generators of its shuffling, or their seed, non-negative integers.
         key: the key by which schemes compare states.
         cache: the credit of these groups, by the name of the uncorrupted method; it is filled in place.
 
@@ -257,7 +226,7 @@ def batch_credit(
     if name == base:
         return cache[base]
     return [
-        with_corruption(name, _always(credit), seed)(group)
+        with_corruption(name, _always(credit), seed if isinstance(seed, Generators) else Generators(seed))(group)
         for group, credit, seed in zip(groups, cache[base], corruption, strict=True)
     ]
 
@@ -266,10 +235,10 @@ def _uncorrupted(
     name: str, groups: Sequence[ArrayGroup], policies: Sequence[Floats], source: AnnotationSource | None, key: Key
 ) -> list[Credit]:
     evaluators = [ExactEvaluator(group.mdp, policy) for group, policy in zip(groups, policies, strict=True)]
-    if name in ORACLES:
-        return [ORACLES[name](evaluator)(group) for group, evaluator in zip(groups, evaluators, strict=True)]
+    if is_control(name):
+        return [oracle_adv(evaluator)(group) for group, evaluator in zip(groups, evaluators, strict=True)]
     annotated = groups if source is None else list(map(source.annotate, groups, evaluators))
-    return _bound(name, groups[0].mdp.horizon, key)(annotated)
+    return bound_scheme(name, groups[0].mdp.horizon, key).assign_batch(annotated)
 
 
 def _always(credit: Credit) -> Callable[[str], CreditFunction]:
@@ -279,7 +248,131 @@ def _always(credit: Credit) -> Callable[[str], CreditFunction]:
     return lambda _: method
 
 
-@lru_cache(maxsize=256)
-def _bound(name: str, horizon: int, key: Key) -> BatchCreditFunction:
-    """The bound scheme, cached: construction validates it, and a learning curve would construct thousands."""
-    return scheme_entry(name).bind_batch(horizon, key)
+Centring = Literal["none", "group"]
+Scale = Literal["credit", "group"]
+MAX_LOG_RATIO = 20.0  # as in the trainer
+MIN_SCALE = 1e-12  # advantages that are smaller differ from 0 by rounding
+
+
+class LossTurns(NamedTuple):
+    """The turns of one update that are in the loss; each array (N,).
+
+    Attributes:
+        state: index of the state among the stacked states of the update's tasks.
+        action: index of the action.
+        trajectory: number of the trajectory in the update.
+        group: number of its group.
+        advantage: the turn's credit.
+        aggregation: loss aggregation.
+        normaliser: tokens per trajectory by which "constant" divides.
+    """
+
+    state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    trajectory: NDArray[np.int64]
+    group: NDArray[np.int64]
+    advantage: Floats
+    aggregation: LossAggregation
+    normaliser: float = 0.0
+
+    def of(self, trajectories: NDArray[np.int64]) -> LossTurns:
+        """The turns of some trajectories: a minibatch."""
+        chosen = np.isin(self.trajectory, trajectories)
+        return self._replace(
+            state=self.state[chosen],
+            action=self.action[chosen],
+            trajectory=self.trajectory[chosen],
+            group=self.group[chosen],
+            advantage=self.advantage[chosen],
+        )
+
+    def scaled(self) -> LossTurns:
+        """The turns with advantages scaled to root mean square 1; unchanged if all are 0."""
+        root = float(np.sqrt(np.mean(self.advantage**2))) if len(self.advantage) else 0.0
+        return self._replace(advantage=self.advantage / root) if root > 0.0 else self
+
+
+def loss_turns(
+    groups: Sequence[ArrayGroup],
+    credits_: Sequence[Credit],
+    loss: LossConfig,
+    centring: Centring = "none",
+    scale: Scale = "credit",
+) -> LossTurns:
+    """The turns of an update's groups that are in the loss mask; the others are dropped, as a trainer drops their tokens.
+
+    Args:
+        groups: one group per task of the update.
+        credits_: their credit.
+        loss: its ``aggregation`` "auto" is the scheme's own.
+        centring: "group" subtracts from the advantages of each group their mean over the group's turns in the loss.
+        scale: "group" divides them by their root mean square over these turns, so that all tasks weigh the same.
+    """
+    firsts = np.cumsum([0, *(group.mdp.size for group in groups)]).tolist()
+    members = np.cumsum([0, *(len(group) for group in groups)]).tolist()
+    mask = np.concatenate([credit.flat_loss_mask for credit in credits_])
+    states = [group.number + first for group, first in zip(groups, firsts, strict=False)]
+    trajectories = [group.arrays.trajectory + first for group, first in zip(groups, members, strict=False)]
+    turns = [len(group.number) for group in groups]
+    return LossTurns(
+        np.concatenate(states)[mask].astype(np.int64),
+        np.concatenate([group.chosen for group in groups])[mask].astype(np.int64),
+        np.concatenate(trajectories)[mask].astype(np.int64),
+        np.repeat(np.arange(len(groups)), turns)[mask],
+        np.concatenate([_weighted(credit, centring, scale) for credit in credits_]),
+        credits_[0].aggregation if loss.aggregation == "auto" else loss.aggregation,
+        loss.normaliser,
+    )
+
+
+def _weighted(credit: Credit, centring: Centring, scale: Scale) -> Floats:
+    """The advantages of a group's turns in the loss, float64 (n,), centred and scaled."""
+    advantages: Floats = credit.flat_advantages[credit.flat_loss_mask]
+    if centring == "group" and len(advantages):
+        advantages = advantages - advantages.mean()
+    if scale == "group" and len(advantages) and (root := float(np.sqrt(np.mean(advantages**2)))) > MIN_SCALE:
+        advantages = advantages / root
+    return advantages
+
+
+def turn_weights(turns: LossTurns) -> Floats:
+    """float64 (N,): weights of the turns: equal for all, or equal for groups or trajectories and within each of them.
+
+    They sum to 1, but for "constant", where each is 1 over the number of trajectories times the normaliser.
+    """
+    count = len(turns.trajectory)
+    if turns.aggregation == "token_mean" or not count:
+        return np.full(count, 1.0 / max(count, 1))
+    owner = turns.group if turns.aggregation == "group_token_mean" else turns.trajectory
+    lengths = np.bincount(owner)
+    if turns.aggregation == "constant":
+        return np.full(count, 1.0 / (np.count_nonzero(lengths) * turns.normaliser))
+    weights: Floats = 1.0 / (np.count_nonzero(lengths) * lengths[owner])
+    return weights
+
+
+def ascent_weights(turns: LossTurns, policy: Floats, loss: LossConfig, *, old: Floats | None = None) -> Floats:
+    """float64 (S, A): W with −∇ loss = Σ_sa W(s, a) ∇ log π(a|s).
+
+    Args:
+        turns: the turns of a minibatch.
+        policy: float64 (S, A), π.
+        loss: clipping.
+        old: float64 (S, A), the old policy, which sampled the rollouts; None for π itself, so that every ratio is 1.
+    """
+    flat = turns.state * policy.shape[1] + turns.action
+    factor = turn_weights(turns) * turns.advantage
+    if old is not None:
+        log_ratio = np.log(policy.ravel()[flat]) - np.log(old.ravel()[flat])
+        factor = factor * _surrogate_slope(log_ratio, turns.advantage, loss)
+    result: Floats = np.bincount(flat, factor, minlength=policy.size).reshape(policy.shape).astype(np.float64)
+    return result
+
+
+def _surrogate_slope(log_ratio: Floats, advantage: Floats, loss: LossConfig) -> Floats:
+    """Derivative of the surrogate by log π, over the advantage: the ratio, or 0 where clipping is active."""
+    ratio = np.exp(np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO))
+    clipped = np.where(advantage > 0.0, ratio > 1.0 + loss.clip_high, ratio < 1.0 - loss.clip_low)
+    if loss.dual_clip:
+        clipped |= (advantage < 0.0) & (ratio > loss.dual_clip)
+    return np.where(clipped | (np.abs(log_ratio) > MAX_LOG_RATIO), 0.0, ratio)

@@ -14,13 +14,10 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.annotation_sources import AnnotationSource, open_annotation_source
-from creditflow.train.bench.critics import StateFeatures
+from creditflow.train.bench.annotation_sources import AnnotationSource, StateFeatures, open_annotation_source
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.learning.batch import Batch, Draw, Sampling, sample_batches
-from creditflow.train.bench.learning.loss import LossTurns, ascent_weights
-from creditflow.train.bench.learning.policy import Policy
-from creditflow.train.bench.learning.steps import DEFAULT_SEARCH, Search, matched_step
+from creditflow.train.bench.learning.batch import Batch, Draw, LossTurns, Sampling, ascent_weights
+from creditflow.train.bench.learning.policy import DEFAULT_SEARCH, Policy, Search, matched_step
 from creditflow.wrappers.credit import CreditError
 
 __all__ = ["AdamUpdate", "KLUpdate", "Learner", "Learning"]
@@ -46,7 +43,7 @@ class KLUpdate:
 
 @dataclass(frozen=True, slots=True)
 class AdamUpdate:
-    """Adam with PPO's minibatches. A batch without credit makes no step, unless the loss has other terms.
+    """Adam with PPO's minibatches. A batch without credit makes no step.
 
     Attributes:
         lr: learning rate; or a sequence, that of each update.
@@ -78,7 +75,7 @@ class Learner(Generic[PolicyT]):
 
     Args:
         name: name of the method.
-        policy: the initial policy, also the reference of a KL term.
+        policy: the initial policy.
         update: the kind of step.
         source: annotation source of the method.
 
@@ -90,7 +87,7 @@ class Learner(Generic[PolicyT]):
 
     def __init__(self, name: str, policy: PolicyT, update: KLUpdate | AdamUpdate, source: AnnotationSource) -> None:
         self.name, self.policy, self.turns, self.updates = name, policy, 0, 0
-        self._reference, self._update, self._source = policy, update, source
+        self._update, self._source = update, source
         self._moments: Moments | None = None
 
     def learn(self, batch: Batch, draw: Draw, sampling: Sampling) -> None:
@@ -111,7 +108,7 @@ class Learner(Generic[PolicyT]):
             self.policy, _ = matched_step(
                 self.policy, batch.tasks, direction, visits, self._update.kl, self._update.search
             )
-        elif turns.advantage.any() or sampling.loss.kl_weight or sampling.loss.entropy_weight:
+        elif turns.advantage.any():
             self._adam_steps(batch, turns, draw, sampling, self._update)
         self.updates += 1
 
@@ -136,9 +133,8 @@ class Learner(Generic[PolicyT]):
 
     def _weights(self, batch: Batch, turns: LossTurns, sampling: Sampling, now: Floats) -> list[Floats]:
         """Weights of ∇ log π in the negative gradient of the loss, by task; ``now`` is the policy on the batch's states."""
-        reference = np.concatenate(self._reference.probabilities(batch.tasks)) if sampling.loss.kl_weight else None
         old = None if now is batch.policy else batch.policy
-        return batch.split(ascent_weights(turns, now, sampling.loss, old=old, reference=reference))
+        return batch.split(ascent_weights(turns, now, sampling.loss, old=old))
 
     def _adam(self, ascent: Any, update: AdamUpdate, rate: float) -> None:
         """One step of Adam up ``ascent`` (P,), in arrays or tensors alike."""
@@ -188,7 +184,7 @@ class Learning(Generic[PolicyT]):
             if not learners:
                 return
             policies = [learner.policy for learner in learners.values()]
-            batches = sample_batches(self._mdps, draw, policies, self._sampling)
+            batches = self._sampling.batches(self._mdps, draw, policies)
             for learner, batch in zip(learners.values(), batches, strict=True):
                 try:
                     learner.learn(batch, draw, self._sampling)

@@ -1,31 +1,41 @@
-"""Policies with one parameter vector on many tasks: the interface, and a softmax that is linear in features of the state.
+"""Policies with one parameter vector on many tasks, their exact success, and steps of a given KL divergence.
 
-A table is a linear policy in which every state is its own feature; a policy that tasks share has features that occur in many
-of their states. A task describes each of its states by parts, such as the direction of the goal and the contents of the four
-neighbouring cells. ``local``: all parts together are one feature, so states with equal parts, in any task, share their
-parameters. ``additive``: every part is a feature of its own, so states with one equal part share some parameters. ``table``:
-every state of every task is its own feature.
+``LinearPolicy`` is a softmax that is linear in features of the state. A table is a linear policy in which every state is its own
+feature; a policy that tasks share has features that occur in many of their states. A task describes each of its states by parts, such as
+the direction of the goal and the contents of the four neighbouring cells. ``local``: all parts together are one feature, so states with
+equal parts, in any task, share their parameters. ``additive``: every part is a feature of its own, so states with one equal part share
+some parameters. ``table``: every state of every task is its own feature.
+
+Schemes differ in the scale of their credit, so equal learning rates would not be equal steps; ``matched_step`` makes steps of a given
+divergence from the old policy, with states weighted by how often they are visited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError, unknown_name_error
-from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.values import softmax
+from creditflow.train.bench.exact.values import success as exact_success
 from creditflow.train.bench.learning.stack import StackedTasks, split_rows
 
 __all__ = [
     "MAPS",
+    "Evaluation",
     "Features",
     "FeaturesOf",
     "LinearPolicy",
     "Policy",
+    "Search",
     "make_features",
+    "matched_step",
+    "policy_divergence",
     "policy_with_success",
     "table_policy",
 ]
@@ -231,7 +241,7 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
 
     def rate(bias: float) -> float:
         table = np.concatenate(LinearPolicy(bias * preference, features).probabilities(train))
-        return float(chosen.success(table[None]).mean())
+        return float(exact_success(chosen, table).mean())
 
     bias = _bisected(rate, -MAX_BIAS, MAX_BIAS, success)
     if (
@@ -255,3 +265,106 @@ def _bisected(rate: Callable[[float], float], low: float, high: float, success: 
         middle = 0.5 * (low + high)
         low, high = (middle, high) if rate(middle) < success else (low, middle)
     return high
+
+
+PolicyT = TypeVar("PolicyT", bound=Policy)
+MIN_DIRECTION: Final = 1e-12  # a direction without a larger entry counts as 0
+GROWTH: Final = 8.0  # largest factor between two trial sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How a step size is searched for.
+
+    Attributes:
+        tolerance: of the divergence, relative to the target.
+        trials: number of sizes to try, at least 1; the last one is used where none is within the tolerance.
+        first: the size to try first, relative to that which changes the largest parameter by 1.
+    """
+
+    tolerance: float = 1e-6
+    trials: int = 60
+    first: float = 1.0
+
+
+DEFAULT_SEARCH: Final = Search()
+
+
+def matched_step(
+    policy: PolicyT,
+    tasks: Sequence[int],
+    direction: Floats,
+    visits: Floats,
+    target: float,
+    search: Search = DEFAULT_SEARCH,
+) -> tuple[PolicyT, float]:
+    """Move the policy along a direction until its KL divergence on these tasks is ``target``; also returns the step size.
+
+    A direction of 0 leaves the policy unchanged (size 0).
+
+    Args:
+        policy: the old policy.
+        tasks: tasks on which the divergence is measured.
+        direction: float64 (P,).
+        visits: float64 (S,), weights of the stacked states of these tasks, with sum 1.
+        target: KL divergence in nats.
+        search: how the size is searched for.
+    """
+    scale = float(np.abs(direction).max(initial=0.0))
+    if not scale > MIN_DIRECTION:
+        return policy, 0.0
+    divergence = policy.divergence_along(tasks, direction, visits)
+    low, high, size = 0.0, np.inf, search.first / scale
+    for _ in range(search.trials - 1):
+        reached = divergence(size)
+        if abs(reached - target) <= search.tolerance * target:
+            break
+        low, high = (size, high) if reached < target else (low, size)
+        # the divergence is nearly quadratic in the size; where it is not, the bracket is bisected
+        factor = np.sqrt(target / reached) if reached > 0.0 else GROWTH
+        guess = size * float(min(max(factor, 1.0 / GROWTH), GROWTH))
+        size = guess if low < guess < high else 0.5 * (low + high)
+    return policy.moved(direction, size), size
+
+
+def policy_divergence(old: Floats, new: Floats, visits: Floats) -> float:
+    """Σ_s visits(s) KL(old(s) ‖ new(s)) in nats; tables (S, A) and weights (S,)."""
+    ratio = np.log(np.maximum(old, np.finfo(float).tiny)) - np.log(np.maximum(new, np.finfo(float).tiny))
+    return float(visits @ np.einsum("sa,sa->s", old, ratio))
+
+
+CHUNK: Final = 16  # policies evaluated together: as many as stay in a core's cache
+
+
+class Evaluation:
+    """Exact success of policies, which are added one at a time and evaluated in batches.
+
+    Args:
+        mdps: all tasks.
+        train, held_out: indices of the training tasks and of the held-out tasks; the latter may be empty.
+    """
+
+    def __init__(self, mdps: Sequence[FiniteMDP], train: Sequence[int], held_out: Sequence[int]) -> None:
+        self._tasks, self._trained = [*train, *held_out], len(train)
+        self._stack = StackedTasks([mdps[i] for i in self._tasks])
+        self._waiting, self._success = list[Floats](), list[Floats]()
+
+    def add(self, policy: Policy) -> int:
+        """Add a policy; returns its number."""
+        self._waiting.append(np.concatenate(policy.probabilities(self._tasks)))
+        if len(self._waiting) == CHUNK:
+            self._finish()
+        return len(self._success) + len(self._waiting) - 1
+
+    def means(self, numbers: Sequence[int]) -> Floats:
+        """float64 (n, 2): mean success of these policies on the training tasks, and on the held-out tasks (nan if there are none)."""
+        self._finish()
+        rates = np.array([self._success[i] for i in numbers]).reshape(len(numbers), -1)
+        train, held_out = rates[:, : self._trained], rates[:, self._trained :]
+        held_out_mean = held_out.mean(axis=1) if held_out.size else np.full(len(numbers), np.nan)
+        return np.stack([train.mean(axis=1), held_out_mean], axis=1)
+
+    def _finish(self) -> None:
+        if self._waiting:
+            self._success += list(exact_success(self._stack, np.stack(self._waiting)))
+            self._waiting = []

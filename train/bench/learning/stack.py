@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.paths import sample_paths
-from creditflow.train.bench.exact.simulate import ArrayGroup, group_of
+from creditflow.train.bench.exact.simulate import ArrayGroup, group_of, sample_paths
 
 __all__ = ["StackedTasks", "sample_groups", "split_rows"]
 
@@ -85,11 +84,6 @@ class StackedTasks:
         """float64 (S+E,): the score of an episode that ends in each state."""
         return np.concatenate([*(mdp.limit_score for mdp in self.mdps), *(mdp.terminal_score for mdp in self.mdps)])
 
-    @cached_property
-    def task(self) -> NDArray[np.int64]:
-        """int64 (S,): the task that each acting state belongs to."""
-        return np.repeat(np.arange(len(self.mdps)), np.diff(self.offsets))
-
     def own_states(self, task: int, states: NDArray[np.int32]) -> NDArray[np.int32]:
         """Stacked states (N,) of one task, numbered as in that task: acting states first, then terminal ones."""
         shift = self.size + self._terminal_offsets[task] - self.mdps[task].size
@@ -101,54 +95,6 @@ class StackedTasks:
     def split(self, table: Floats) -> list[Floats]:
         """Split a table (S, …) into one table per task."""
         return split_rows(table, [mdp.size for mdp in self.mdps])
-
-    def success(self, policies: Floats) -> Floats:
-        """float64 (M, n): exact success J of every task under policies (M, S, A)."""
-        batch = np.ascontiguousarray(np.moveaxis(policies, 0, -1))  # (S, A, M)
-        value = np.repeat(self.values_at_limit[:, None], batch.shape[2], axis=1)
-        for _ in range(self.horizon):
-            value[: self.size] = np.einsum("sam,sam->sm", batch, self._expected(value))
-        return np.ascontiguousarray(value[self.start].T)
-
-    def advantage(self, policy: Floats) -> Floats:
-        """float64 (H+1, S, A): A^π of a policy (S, A) by turns left; row 0 is nan."""
-        value, result = self.values_at_limit[:, None].copy(), np.full((self.horizon + 1, *policy.shape), np.nan)
-        for h in range(1, self.horizon + 1):
-            result[h] = self._expected(value)[:, :, 0]
-            value[: self.size, 0] = (policy * result[h]).sum(axis=1)
-            result[h] -= value[: self.size]
-        return result
-
-    def expected_turns(self, policies: Floats) -> Floats:
-        """float64 (M, S): expected number of turns in every state under policies (M, S, A)."""
-        turns: Floats = self.occupancy(policies).sum(axis=1)
-        return turns
-
-    def occupancy(self, policies: Floats) -> Floats:
-        """float64 (M, H+1, S): probability of acting in s with h turns left under policies (M, S, A); row 0 is 0."""
-        count, width = len(policies), len(self.values_at_limit)
-        occupied = np.zeros((count, self.horizon + 1, self.size))
-        occupied[:, self.horizon, self.start] = 1.0
-        flow = policies[:, :, :, None] * self.transition_probs
-        targets = (self.next_states + width * np.arange(count)[:, None, None, None]).ravel()
-        for h in range(self.horizon, 1, -1):
-            moved = (occupied[:, h, :, None, None] * flow).ravel()
-            arrived = np.bincount(targets, moved, minlength=count * width).reshape(count, width)
-            occupied[:, h - 1] = arrived[:, : self.size]
-        return occupied
-
-    def gradient_weights(self, policy: Floats) -> Floats:
-        """float64 (S, A): w(s, a) = Σ_h d_h(s) π(a|s) A_h(s, a), with which ∇ Σ_i J_i = Σ_sa w(s, a) ∇ log π(a|s)."""
-        occupied = self.occupancy(policy[None])[0, 1:]
-        weights: Floats = policy * np.einsum("hs,hsa->sa", occupied, self.advantage(policy)[1:])
-        return weights
-
-    def _expected(self, value: Floats) -> Floats:
-        """The expected value of the next state: (S+E, M) → (S, A, M)."""
-        if self.deterministic:
-            return value[self.next_states[:, :, 0]]
-        expected: Floats = np.einsum("sak,sakm->sam", self.transition_probs, value[self.next_states])
-        return expected
 
 
 def sample_groups(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,18 +11,14 @@ from creditflow.envs.errors import CreditflowError
 from creditflow.train.bench.methods import base_method
 from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.tidy import BASELINE, EXACT, Results, results_of
-from creditflow.train.statistics import crossed_mean
 
 __all__ = [
-    "MAX_STANDARD_ERRORS",
     "BenchmarkBrokenError",
     "SanityCheck",
-    "exceptions",
     "require_sane",
     "sanity_checks",
 ]
 
-MAX_STANDARD_ERRORS = 2.0  # standard errors by which a method may exceed the exact advantage
 FLIPPED = f"flipped({EXACT})"
 CONTROLS = {EXACT, FLIPPED, f"shuffled({EXACT})"}
 START_TOLERANCE = 1e-3  # of the success rates at which learning curves begin
@@ -53,10 +49,10 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
 
     With exact values:
 
-    1. The exact advantage has the best one-group cosine (M1), averaged over the cells. (Not in every cell: where nearly
-       every rollout succeeds, a biased direction of low variance can be ahead; see ``exceptions``.)
-    2. The negated exact advantage makes the policy worse (M2), in every cell.
-    3. Shuffled credit gains less (M2) than the credit itself, averaged over the cells: for the exact advantage and every
+    1. The exact advantage has the best one-group cosine, averaged over the cells. (Not in every cell: where nearly
+       every rollout succeeds, a biased direction of low variance can be ahead.)
+    2. The negated exact advantage makes the policy worse by one step, in every cell.
+    3. Shuffled credit gains less by one step than the credit itself, averaged over the cells: for the exact advantage and every
        other X with a control ``shuffled(X)``.
 
     All learning curves of a cell start at the same success rate.
@@ -70,20 +66,17 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
     """
     checks: list[SanityCheck] = []
     for suite in document["suites"]:
-        if "cells" in suite or "variations" in suite:
-            checks += _measured_checks(suite)
-        else:
-            checks += _study_checks(suite) if "studies" in suite else _played_checks(suite)
+        checks += _played_checks(suite) if "rows" in suite else _measured_checks(suite)
     return checks
 
 
 def _measured_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     """Checks where single steps were measured against exact values."""
-    name, results = suite["name"], results_of(suite, single_steps=True)
+    name, results = suite["name"], results_of(suite)
     shared = results.samples == "seeds"
-    sample, level = ("batch", "study") if shared else ("group", "cell")
+    sample, level = ("batch", "setting") if shared else ("group", "cell")
     methods = results.methods("gain") if len(results) else []
-    levels = "studies" if shared else "cells"
+    levels = "settings" if shared else "cells"
     measured = set(methods) >= CONTROLS
     yield SanityCheck(name, "the controls were measured", measured, f"{len(results)} {levels}, {len(methods)} methods")
     if not measured:
@@ -92,16 +85,15 @@ def _measured_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     second = max((method for method in cosine if method != EXACT), key=cosine.__getitem__)
     yield SanityCheck(
         name,
-        f"the exact advantage has the best one-{sample} cosine (M1)",
+        f"the exact advantage has the best one-{sample} cosine",
         cosine[EXACT] > cosine[second],
         f"{EXACT} {cosine[EXACT]:.3f}; second best: {second} {cosine[second]:.3f}",
     )
-    title = "long_title" if shared else "title"
-    gain = {getattr(setting, title): setting.mean("gain", FLIPPED) for setting in results.settings}
+    gain = {setting.title: setting.mean("gain", FLIPPED) for setting in results.settings}
     worst = max(gain, key=gain.__getitem__)
     yield SanityCheck(
         name,
-        f"the negated exact advantage makes the policy worse (M2), in every {level}",
+        f"the negated exact advantage makes the policy worse by one step, in every {level}",
         gain[worst] < 0.0,
         f"largest gain {gain[worst]:+.3f} ({worst})",
     )
@@ -113,7 +105,7 @@ def _measured_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
         apart = max(float(np.abs(difference).max()) for difference in differences)
         statement = "grpo and rloo differ where tasks share an update"
         yield SanityCheck(name, statement, apart > 0.0, f"by up to {apart:.3f}")
-    yield from _curve_checks(name, results.where(lambda setting: bool(setting.curves)), level, levels, title)
+    yield from _curve_checks(name, results.where(lambda setting: bool(setting.curves)), level, levels)
     design = design_of(suite)
     if design is not None and {EXACT, BASELINE} <= set(design.methods):
         pair = next(iter(pairs_of(design, (EXACT, BASELINE))))
@@ -136,29 +128,29 @@ def _shuffled_check(suite: str, method: str, results: Results) -> SanityCheck:
     observed = f"{shuffled:.3f} against {gain:.3f}"
     suspicion = f"(otherwise the benchmark or {base} is wrong)"
     if "oracle" in base:
-        return SanityCheck(suite, f"{method} gains less (M2) than {base}", shuffled < gain, observed)
+        return SanityCheck(suite, f"{method} gains less by one step than {base}", shuffled < gain, observed)
     if results.samples == "tasks":
-        return SanityCheck(suite, f"{method} gains less (M2) than {base} {suspicion}", shuffled < gain, observed)
+        return SanityCheck(suite, f"{method} gains less by one step than {base} {suspicion}", shuffled < gain, observed)
     clearly_more = shuffled > gain and results.mean("gain", method, base).interval.low > 0.0
-    statement = f"{method} does not gain clearly more (M2) than {base} {suspicion}"
+    statement = f"{method} does not gain clearly more by one step than {base} {suspicion}"
     return SanityCheck(suite, statement, not clearly_more, observed)
 
 
-def _curve_checks(suite: str, results: Results, level: str, levels: str, title: str) -> Iterator[SanityCheck]:
+def _curve_checks(suite: str, results: Results, level: str, levels: str) -> Iterator[SanityCheck]:
     """Checks of the learning curves on training tasks."""
     apart, changes = [], {}
     for setting in results.settings:
-        curves = setting.curves["training"]
+        curves = setting.curves
         starts = [curve[0] for curve in curves.values()]
         if max(starts) - min(starts) >= START_TOLERANCE:
-            apart.append(getattr(setting, title))
+            apart.append(setting.title)
         if FLIPPED in curves:
-            changes[getattr(setting, title)] = curves[FLIPPED][-1] - curves[FLIPPED][0]
+            changes[setting.title] = curves[FLIPPED][-1] - curves[FLIPPED][0]
     statement = f"all learning curves of a {level} start at the same success rate"
     yield SanityCheck(suite, statement, not apart, ", ".join(apart) or f"true in all {levels}")
     if changes and results.samples == "seeds":
         worst = max(changes, key=changes.__getitem__)
-        statement = "the negated exact advantage lowers the success rate, in every study"
+        statement = "the negated exact advantage lowers the success rate, in every setting"
         yield SanityCheck(suite, statement, changes[worst] < 0.0, f"largest change {changes[worst]:+.3f} ({worst})")
 
 
@@ -185,38 +177,6 @@ def _played_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
             # success is sampled here, so an area may be larger by chance, but not beyond both intervals
             passed = area <= base_area or row["gain"][1] <= rows[base]["gain"][2]
             yield SanityCheck(name, f"{method} does not learn clearly more than {base}", passed, observed)
-
-
-def _study_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
-    """Checks of the first endpoint of every study."""
-    for setting in results_of(suite).settings:
-        endpoint = next(iter(setting.values))
-        results = Results([setting], "both")
-        for method in setting.values[endpoint]:
-            kind, base = method.partition("(")[0], method[method.find("(") + 1 : -1]
-            if base not in setting.values[endpoint]:
-                continue
-            lead = results.mean(endpoint, method, base)
-            if kind == "flipped":
-                statement, passed = f"{method} learns less than {base}", lead.mean < 0.0
-            else:
-                statement = f"{method} does not learn clearly more than {base}"
-                passed = not lead.interval.low > 0.0
-            yield SanityCheck(
-                suite["name"], f"{setting.long_title}: {statement}", passed, f"{endpoint} {lead.mean:+.3f}"
-            )
-
-
-def exceptions(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Cells in which a method's one-group cosine exceeds the exact advantage's by two standard errors, paired by task."""
-    exceeded = []
-    for setting in results_of({"cells": cells}).settings:
-        cosine = setting.values["cos_batch"]
-        for name, values in cosine.items():
-            lead = crossed_mean(values - cosine[EXACT])
-            if name != EXACT and lead.mean > MAX_STANDARD_ERRORS * lead.standard_error + 1e-3:
-                exceeded.append(f"{setting.title}: {name} {lead.mean:+.3f}")
-    return exceeded
 
 
 def require_sane(document: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Which scheme is best in a setting, and how certain that is.
 
 Comparisons with the baseline are planned: those of all schemes in all settings of a run are one family, with one adjustment by Holm.
-Those of the best scheme with the others are chosen afterwards and adjusted over all pairs of a setting. ``standing`` turns them into one
-of five words. The report's sentences, its chart and its table follow from that word, so that they cannot contradict each other.
+Those of the best scheme with the others are chosen afterwards and adjusted over all pairs of a setting. The report's sentences and its
+table follow from both, so that they cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from creditflow.train.bench.report.design import unstable_rivals
-from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tidy import (
     BASELINE,
     EXACT,
+    Estimate,
     Measure,
     Results,
     Setting,
     baseline,
-    main_schemes,
     results_of,
 )
 from creditflow.train.statistics import ClusteredMean, Contrast, contrasts_of
@@ -32,7 +31,6 @@ from creditflow.train.statistics import ClusteredMean, Contrast, contrasts_of
 __all__ = [
     "FEW_TASKS",
     "Leader",
-    "Standing",
     "Verdict",
     "against",
     "contrast_texts",
@@ -40,17 +38,14 @@ __all__ = [
     "names_text",
     "p_text",
     "sentences",
-    "standing",
     "verdict_sentences",
     "verdicts",
-    "verdicts_on",
     "winner",
 ]
 
 LARGE_GROUP: Final = 16
 FEW_TASKS: Final = 10  # so few tasks of one suite say little about others like them, whatever their interval
 MAX_NAMES: Final = 3  # of schemes in a sentence
-Standing = Literal["clear", "shared", "unclear", "few", "baseline"]
 
 
 def against(base: str, schemes: Sequence[str], measure: Measure) -> dict[str, Contrast]:
@@ -134,28 +129,9 @@ class Verdict(NamedTuple):
     family: int = 1
 
 
-def standing(verdict: Verdict) -> Standing:
-    """How certain the lead of a setting's best scheme is; everything that the report says or draws about it follows from this.
-
-    Returns:
-        "clear": the adjusted interval of its lead over the baseline excludes 0, and it is separated from all other schemes;
-        "shared": the interval excludes 0, but other schemes may be as good;
-        "unclear": the interval contains 0, or there is none;
-        "few": fewer than ``FEW_TASKS`` tasks were compared;
-        "baseline": the baseline itself has the best mean.
-    """
-    if verdict.lead is None:
-        return "baseline"
-    if verdict.number < FEW_TASKS:
-        return "few"
-    if not verdict.lead.separates:
-        return "unclear"
-    return "shared" if verdict.leader.tied else "clear"
-
-
 def winner(verdict: Verdict) -> Contrast | None:
-    """The largest lead over the baseline that is certain; None if there is none."""
-    if standing(verdict) in ("clear", "shared"):
+    """The largest lead over the baseline that is certain: its adjusted interval excludes 0, on enough tasks; None if there is none."""
+    if verdict.lead is not None and verdict.lead.separates and verdict.number >= FEW_TASKS:
         return verdict.lead
     return next(iter(verdict.faster.values()), None)
 
@@ -222,20 +198,7 @@ def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
     return _one_family(found)
 
 
-def verdicts_on(results: Results, schemes: Sequence[str], suite: str = "") -> list[Verdict]:
-    """The verdicts on some results, where at least two schemes were trained.
-
-    Args:
-        results: the results.
-        schemes: names of the schemes; others are controls.
-        suite: name of the suite.
-    """
-    return _one_family(list(_compared(results, schemes, suite)))
-
-
-Compared = tuple[
-    Verdict, Mapping[str, ClusteredMean]
-]  # a verdict without leads, and each scheme's mean minus the baseline's
+Compared = tuple[Verdict, Mapping[str, ClusteredMean]]  # without leads, and each scheme's mean minus the baseline's
 
 
 def _one_family(found: Sequence[Compared]) -> list[Verdict]:
@@ -258,34 +221,28 @@ def _one_family(found: Sequence[Compared]) -> list[Verdict]:
 
 def _compared(results: Results, schemes: Sequence[str], suite: str) -> Iterator[Compared]:
     groups: dict[tuple[Any, ...], list[Setting]] = {}
-    for setting in results.settings:
+    for setting in results.measured("area"):
         groups.setdefault(_group(setting), []).append(setting)
     tabular = results.samples == "tasks"
     for settings in groups.values():
-        endpoint = "area" if tabular else next(iter(settings[0].values), "")
-        measured = [setting for setting in settings if endpoint in setting.values]
-        chosen = Results(measured, "tasks" if tabular else "both")
-        methods = chosen.methods(endpoint)
+        chosen = Results(settings, "tasks" if tabular else "both")
+        methods = chosen.methods("area")
         compared = [name for name in schemes if name in methods]
-        if tabular:
-            compared = main_schemes(compared)
         if len(compared) < 2:
             continue
-        measure, base = chosen.measure(endpoint), baseline(compared)
+        measure, base = chosen.measure("area"), baseline(compared)
         leader = leader_of(compared, measure)
-        cells = _table_cells(chosen, suite) if tabular else _study_cells(chosen, endpoint)
+        cells = _table_cells(chosen, suite) if tabular else _study_cells(chosen)
         headroom = Estimate.of(measure(EXACT, leader.name)) if EXACT in methods else None
-        verdict = Verdict(
-            *cells, leader, None, headroom, suite=suite, base=base, number=_tasks(chosen, endpoint, tabular)
-        )
+        verdict = Verdict(*cells, leader, None, headroom, suite=suite, base=base, number=_tasks(chosen, tabular))
         yield verdict, {name: measure(name, base) for name in compared if name != base}
 
 
-def _tasks(results: Results, endpoint: str, tabular: bool) -> int:
+def _tasks(results: Results, tabular: bool) -> int:
     """Number of tasks of some settings: tables of one kind share theirs, and each seed can have its own."""
     if tabular:
         return sum(max(len(one.tasks) for one in of_kind.settings) for of_kind in results.by("kind").values())
-    shapes = [(setting, next(iter(setting.values[endpoint].values())).shape) for setting in results.settings]
+    shapes = [(setting, next(iter(setting.values["area"].values())).shape) for setting in results.settings]
     return sum(tasks if tasks > 1 else seeds * setting.batch for setting, (seeds, tasks) in shapes)
 
 
@@ -308,12 +265,12 @@ def _table_cells(results: Results, suite: str) -> tuple[str, str, str, str, str]
     return "table per task", suite, results.settings[0].keys, f"groups of {sizes}", samples
 
 
-def _study_cells(results: Results, endpoint: str) -> tuple[str, str, str, str, str]:
+def _study_cells(results: Results) -> tuple[str, str, str, str, str]:
     """The cells that describe settings in which tasks share a policy."""
     first = results.settings[0]
     kinds = ", ".join(dict.fromkeys(setting.kind for setting in results.settings))
     batch = f"{first.batch} tasks × {first.size} rollouts" + (f", {first.condition}" if first.condition else "")
-    seeds = {len(next(iter(setting.values[endpoint].values()))) for setting in results.settings}
+    seeds = {len(next(iter(setting.values["area"].values()))) for setting in results.settings}
     return first.regime, kinds, first.keys, batch, " or ".join(map(str, sorted(seeds))) + " seeds"
 
 

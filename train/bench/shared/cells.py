@@ -7,7 +7,7 @@ layout seeds, because the tasks of one layout seed depend on each other through 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -16,21 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.critics import StateFeatures, one_hot
+from creditflow.train.bench.annotation_sources import (
+    HELD_OUT,
+    StateFeatures,
+    one_hot,
+    reads_earlier,
+)
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.learning.batch import Sampling, draws
-from creditflow.train.bench.learning.evaluation import Evaluation
+from creditflow.train.bench.exact.simulate import ArrayGroup
+from creditflow.train.bench.learning.batch import Centring, Sampling, Scale, draws
 from creditflow.train.bench.learning.learner import AdamUpdate, KLUpdate, Learning
-from creditflow.train.bench.learning.loss import Centring, Scale
-from creditflow.train.bench.learning.policy import LinearPolicy, Policy, make_features, policy_with_success
+from creditflow.train.bench.learning.one_step import Measured, SampledBatch, Start, measure_batches
+from creditflow.train.bench.learning.policy import Evaluation, LinearPolicy, Policy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
-from creditflow.train.bench.observations import Observation
+from creditflow.train.bench.names import MethodName
 from creditflow.train.bench.presets import SharedWork
-from creditflow.train.bench.shared.kinds.changes import Changes
-from creditflow.train.bench.shared.metrics import SharedMeasures, measure_shared
-from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, keys_of, kind_of_tasks, viewed_tasks
-from creditflow.train.bench.studies import Keys, Study
-from creditflow.train.bench.variants.names import MethodName
+from creditflow.train.bench.shared.tasks import SHARED_KINDS, Keys, ViewedTask, keys_of, kind_of_tasks, viewed_tasks
 from creditflow.train.settings.update import LossConfig
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "crossed_rows",
     "learn_shared",
     "learned_names",
+    "measure_shared",
     "run_unit",
     "start_of",
     "trained_tasks",
@@ -50,9 +52,6 @@ STANDARD_SUCCESS: Final = 0.25
 VARIED: Final = "pits"  # kind of the cells in which one property is varied
 MIN_BATCHES, MAX_BATCHES = 3, 32
 Aggregation = Literal["token_mean", "trajectory_mean"]
-StateKeys = Literal["", "merged", "hidden", "fresh"]
-ALL_KEYS: Final[dict[str, Keys]] = {"merged": "aliased", "hidden": "aliased", "fresh": "fresh"}
-HIDDEN: Final = {"sokoban": "sokoban-boxes"}  # the kind whose text keys hide something
 STANDARD_AGGREGATION: Final[Aggregation] = "token_mean"
 
 
@@ -69,11 +68,6 @@ class SharedCell:
         aggregation: loss aggregation, the same for all methods.
         centring, scale: of each group's credit, the same for all methods; see ``loss_turns``.
         rate: learning rate of Adam; 0: steps of a given KL divergence.
-        state_keys: "" for those of the kind; "merged" at random, "hidden" (without the player or the key that it has), "fresh".
-        graded, slip, horizon: see ``Changes``.
-        wrong: probability that the outcome of a rollout is reported wrongly; success is always measured by the right one.
-        dynamic: whether groups without a difference of outcomes are replaced by those of further tasks; see ``Sampling``.
-        learn: whether learning curves are measured, not only the metrics of a single step.
     """
 
     kind: str
@@ -85,28 +79,20 @@ class SharedCell:
     centring: Centring = "none"
     scale: Scale = "credit"
     rate: float = 0.0
-    learn: bool = True
-    state_keys: StateKeys = ""
-    graded: bool = False
-    slip: float = 0.0
-    horizon: int = 0
-    wrong: float = 0.0
-    dynamic: bool = False
 
     @property
     def keys(self) -> Keys:
         """Whether each state has its own key, several states share one, or every visit has a new one."""
-        return ALL_KEYS.get(self.state_keys) or keys_of(self.kind)
+        return keys_of(self.kind)
 
     @property
-    def tasks(self) -> str:
-        """The kind as which the tasks are generated."""
-        return HIDDEN.get(self.kind, self.kind) if self.state_keys == "hidden" else self.kind
+    def stream(self) -> int:
+        """The number of the kind's random streams."""
+        return SHARED_KINDS[self.kind]
 
-    @property
-    def changes(self) -> Changes:
-        """What is different from the kind's tasks."""
-        return Changes(self.state_keys == "merged", self.graded, self.slip, self.horizon)
+    def tasks(self, seed: int, unit: int, count: int) -> list[ViewedTask]:
+        """The tasks of a layout seed; see ``viewed_tasks``."""
+        return viewed_tasks(self.kind, seed, unit, count)
 
     @property
     def condition(self) -> str:
@@ -118,12 +104,6 @@ class SharedCell:
             "" if self.centring == "none" else "centred per group",
             "" if self.scale == "credit" else "equal RMS per group",
             f"Adam {self.rate:g}" if self.rate else "",
-            f"{self.state_keys} keys" if self.state_keys else "",
-            "graded outcomes" if self.graded else "",
-            f"{100 * self.slip:g} % slips" if self.slip else "",
-            f"{self.horizon} turns" if self.horizon else "",
-            f"{100 * self.wrong:g} % of outcomes wrong" if self.wrong else "",
-            "dynamic sampling" if self.dynamic else "",
         ]
         return ", ".join(filter(None, differences))
 
@@ -139,14 +119,13 @@ class SharedCell:
             self.keys == "fresh",
             self.centring,
             self.scale,
-            wrong=self.wrong,
-            dynamic=self.dynamic,
         )
 
     @property
     def factors(self) -> dict[str, str]:
         """The level of every factor of the design that this cell may be part of."""
         return {
+            "tasks": self.kind,
             "loss average": self.aggregation.replace("_", " "),
             "centring": "per group" if self.centring == "group" else "none",
             "scale": "equal RMS per group" if self.scale == "group" else "the credit's own",
@@ -160,12 +139,10 @@ class SharedCell:
 def cells_of(work: SharedWork) -> list[SharedCell]:
     """All cells: every kind in the standard setting, then one property varied at a time."""
     cells = [SharedCell(kind) for kind in work.kinds]
-    standard, learn = VARIED, work.learn_variations
-    cells += [SharedCell(standard, aggregation=aggregation) for aggregation in work.aggregations]
-    cells += [SharedCell(standard, name, learn=learn) for name in work.features]
-    cells += [SharedCell(standard, batch=batch, learn=learn) for batch in work.batches]
-    cells += [SharedCell(standard, size=size, learn=learn) for size in work.sizes]
-    cells += [SharedCell(standard, success=success, learn=False) for success in work.successes]
+    cells += [SharedCell(VARIED, aggregation=aggregation) for aggregation in work.aggregations]
+    cells += [SharedCell(VARIED, features) for features in work.features]
+    cells += [SharedCell(VARIED, batch=batch) for batch in work.batches]
+    cells += [SharedCell(VARIED, size=size) for size in work.sizes]
     return list(dict.fromkeys(cells))
 
 
@@ -202,7 +179,7 @@ def start_of(cell: SharedCell, work: SharedWork, seed: int, unit: int) -> tuple[
         DataError: there are too few tasks, or no policy over these features has the cell's success rate.
     """
     trained = trained_tasks(cell, work)
-    tasks = viewed_tasks(cell.tasks, seed, unit, trained + work.held_out, cell.changes)
+    tasks = cell.tasks(seed, unit, trained + work.held_out)
     stack = StackedTasks([task.mdp for task in tasks])
     features = make_features(cell.features, [task.parts for task in tasks])
     return tasks, policy_with_success(stack, features, range(trained), cell.success)
@@ -232,8 +209,8 @@ def run_unit(
     trained = len(tasks) - work.held_out
     mdps, train, held_out = [task.mdp for task in tasks], range(trained), range(trained, len(tasks))
     seen = one_hot(mdps, [task.parts for task in tasks])
-    stream = [seed, unit, SHARED_KINDS[cell.kind], cell.batch, cell.size]
-    undefined, curves, measures = dict[str, str](), dict[str, SharedCurve](), dict[str, SharedMeasures]()
+    stream = [seed, unit, cell.stream, cell.batch, cell.size]
+    undefined, measures = dict[str, str](), dict[str, dict[str, float]]()
     if methods:
         measured = measure_shared(
             policy, mdps, train, held_out, methods, np.random.default_rng([*stream, 1]),
@@ -242,31 +219,27 @@ def run_unit(
         )  # fmt: skip
         undefined |= measured.undefined
         measures |= measured.methods
-    if cell.learn:
-        update = AdamUpdate(cell.rate, epochs=2, minibatches=2, unit=True) if cell.rate else KLUpdate(work.kl)
-        learned_curves = learn_shared(
-            policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
-            update=update, updates=work.updates, every=work.every, features=seen,
-        )  # fmt: skip
-        undefined |= learned_curves.undefined
-        curves |= learned_curves.curves
+    update = AdamUpdate(cell.rate, epochs=2, minibatches=2, unit=True) if cell.rate else KLUpdate(work.kl)
+    learned_curves = learn_shared(
+        policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
+        update=update, updates=work.updates, every=work.every, features=seen,
+    )  # fmt: skip
+    undefined |= learned_curves.undefined
     return {
         "states": float(np.mean([mdp.size for mdp in mdps])),
-        "measures": {name: _plain(asdict(of_method)) for name, of_method in measures.items()},
-        "curves": {name: [_rounded(curve.train), _rounded(curve.held_out)] for name, curve in curves.items()},
+        "measures": {name: _plain(of_method) for name, of_method in measures.items()},
+        "curves": {
+            name: [_rounded(curve.train), _rounded(curve.held_out)] for name, curve in learned_curves.curves.items()
+        },
         "undefined": undefined,
     }
-
-
-MEASURED: Final = tuple(SharedMeasures.__dataclass_fields__)
 
 
 def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Combine the layout seeds of a cell. A method that is missing under one of them is missing in the cell.
 
     Returns:
-        "study", as ``Study.to_json``, with the endpoints area, final, held_out_area and held_out_final of the curves (where
-        there are any) and the fields of ``SharedMeasures``; "curves", by method the mean of the training and of the held-out
+        "study", the setting with results by endpoint and method, rows are layout seeds: the endpoints area, final, held_out_area and held_out_final of the curves and the measures of single steps; "curves", by method the mean of the training and of the held-out
         curve; "states"; "undefined".
     """
     undefined = {name: reason for of_unit in parts for name, reason in of_unit["undefined"].items()}
@@ -282,32 +255,31 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
         name: np.array([of_unit["curves"][name] for of_unit in parts]) for name in common("curves")
     }  # (U, 2, points)
     endpoints: dict[str, dict[str, list[list[float | None]]]] = {}
-    if learned:
-        for side, prefix in enumerate(("", "held_out_")):
-            endpoints[f"{prefix}area"] = {n: _column(x[:, side, 1:].mean(axis=1)) for n, x in learned.items()}
-            endpoints[f"{prefix}final"] = {n: _column(x[:, side, -1]) for n, x in learned.items()}
-    for metric in MEASURED:
+    for side, prefix in enumerate(("", "held_out_")):
+        endpoints[f"{prefix}area"] = {n: _column(x[:, side, 1:].mean(axis=1)) for n, x in learned.items()}
+        endpoints[f"{prefix}final"] = {n: _column(x[:, side, -1]) for n, x in learned.items()}
+    for metric in next(iter(parts[0]["measures"].values()), {}):
         endpoints[metric] = {
             name: [[of_unit["measures"][name][metric]] for of_unit in parts] for name in common("measures")
         }
     return {
-        "study": Study(
-            "shared policy",
-            kind_of_tasks(cell.kind),
-            cell.keys,
-            cell.batch,
-            cell.size,
-            cell.condition,
-            endpoints,
-        ).to_json(),
+        "study": {
+            "regime": "shared policy",
+            "kind": kind_of_tasks(cell.kind),
+            "keys": cell.keys,
+            "batch": cell.batch,
+            "size": cell.size,
+            "condition": cell.condition,
+            "endpoints": endpoints,
+        },
         "curves": {name: [_rounded(side) for side in x.mean(axis=0)] for name, x in learned.items()},
         "states": float(np.mean([of_unit["states"] for of_unit in parts])),
         "undefined": undefined,
     }
 
 
-def crossed_rows(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> list[Observation]:
-    """The learning curves of a cell of the crossed design as tidy rows; without methods that are missing under a layout seed."""
+def crossed_rows(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """The learning curves of a cell of the crossed design as rows of the table; without methods that are missing under a layout seed."""
     rows = []
     for name in parts[0]["curves"]:
         if not all(name in of_unit["curves"] for of_unit in parts):
@@ -320,8 +292,7 @@ def crossed_rows(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> list[O
                 "held_out_area": held_out[1:].mean(),
                 "held_out_final": held_out[-1],
             }
-            setting = {"tasks": cell.kind, **cell.factors}
-            rows += [Observation(setting, name, unit, key, float(f"{x:.5g}")) for key, x in values.items()]
+            rows += [[*cell.factors.values(), name, unit, key, float(f"{x:.5g}")] for key, x in values.items()]
     return rows
 
 
@@ -386,7 +357,7 @@ def learn_shared(
     """Train a shared policy with every method; a scheme that cannot score one of its updates is left out.
 
     Args:
-        policy: the initial policy, also the reference of a KL term.
+        policy: the initial policy.
         mdps: all tasks.
         train, held_out: indices of the tasks that are trained on and of those that are only evaluated.
         names: names of the methods.
@@ -406,3 +377,47 @@ def learn_shared(
                 points[name].append(evaluation.add(learner.policy))
     curves = {name: SharedCurve(*evaluation.means(points[name]).T) for name in learning.learners}
     return SharedCurves(curves, learning.undefined)
+
+
+def measure_shared(
+    policy: Policy,
+    mdps: Sequence[FiniteMDP],
+    train: Sequence[int],
+    held_out: Sequence[int],
+    names: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    sampling: Sampling,
+    batches: int,
+    features: StateFeatures | None = None,
+) -> Measured:
+    """Measure all methods on the same ``batches`` newly sampled batches.
+
+    As in the exact suites, ``X[fitted]`` and ``X[linear]`` see ``HELD_OUT`` additional groups of the same task
+    for each measured one.
+
+    Args:
+        policy: the policy that is sampled.
+        mdps: all tasks.
+        train, held_out: indices of the tasks.
+        names: names of the methods.
+        rng: source of randomness of tasks, rollouts and shuffling.
+        sampling: tasks and rollouts of a batch, and the loss.
+        batches: number of batches.
+        features: what fitted critics see of a state.
+    """
+    (fitting_rng,) = rng.spawn(1)  # annotations do not change the other random numbers
+    fitted = any(map(reads_earlier, names))
+
+    def sampled() -> Iterator[SampledBatch]:
+        for draw in islice(draws(train, sampling.batch, rng), batches):
+            (batch,) = sampling.batches(mdps, draw, [policy])
+            earlier: list[ArrayGroup] = []
+            if fitted:
+                before = draw._replace(rng=fitting_rng, name=f"{draw.name}-earlier")
+                earlier = sampling.batches(mdps, before, [policy], size=HELD_OUT * sampling.size)[0].groups
+            yield SampledBatch(batch, earlier, draw.corruption)
+
+    start = Start(policy, mdps, train, held_out)
+    measured, undefined = measure_batches(start, names, sampled(), sampling, features)
+    return Measured({name: one_step.measures() for name, one_step in measured.items()}, undefined)

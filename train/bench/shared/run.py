@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.critics import one_hot
+from creditflow.train.bench.annotation_sources import one_hot
 from creditflow.train.bench.jobs import Job, JobRunner
-from creditflow.train.bench.learning.batch import Draw, sample_batches
-from creditflow.train.bench.observations import Observations
+from creditflow.train.bench.learning.batch import Draw
 from creditflow.train.bench.presets import SharedWork
-from creditflow.train.bench.report.tidy import mean_correlation, study_results
+from creditflow.train.bench.report.design import COLUMNS
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.cells import (
     SharedCell,
@@ -27,13 +25,11 @@ from creditflow.train.bench.shared.cells import (
     start_of,
     trained_tasks,
 )
-from creditflow.train.bench.studies import Study
 
 __all__ = ["run_shared"]
 
 CROSSED_CONTROLS: Final = ("stateless", "oracle_adv")
 TIMED_TASKS: Final = 16  # tasks on whose groups the schemes are selected and timed
-PREDICTORS: Final = ("gain_small", "gain", "held_out_gain", "cos_batch", "cos_mean")
 
 
 def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRunner) -> dict[str, Any]:
@@ -46,8 +42,7 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         runner: runs the jobs.
 
     Returns:
-        The suite's part of the document; see ``assemble`` for its "studies" and "curves". "variations" are studies without
-        learning curves.
+        The suite's part of the document; see ``assemble`` for its "studies" and "curves".
 
     Raises:
         DataError: no cell has an initial policy.
@@ -63,26 +58,23 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
     results = runner.run([job for of_cell in (*jobs.values(), *crossed.values()) for job in of_cell], "shared")
     undefined = dict(selection.undefined)
     impossible = dict[str, str]()
-    assembled = list[tuple[SharedCell, dict[str, Any]]]()
+    assembled = list[dict[str, Any]]()
     for cell, of_cell in jobs.items():
         of_units = [results[job.name] for job in of_cell]
         reason = next((of_unit["impossible"] for of_unit in of_units if "impossible" in of_unit), "")
         if reason:
             impossible[str(cell)] = reason
             continue
-        assembled.append((cell, assemble(cell, of_units)))
-        undefined |= assembled[-1][1]["undefined"]
-    if not any(cell.learn for cell, _ in assembled):
+        assembled.append(assemble(cell, of_units))
+        undefined |= assembled[-1]["undefined"]
+    if not assembled:
         raise DataError(f"suite 'shared': {next(iter(impossible.values()))}")
-    studies = [document for cell, document in assembled if cell.learn]
     return facts | {
         **selection.defined(undefined),
         "undefined": undefined,
         "impossible": impossible,
-        "studies": [document["study"] for document in studies],
-        "curves": [document["curves"] for document in studies],
-        "variations": [document["study"] for cell, document in assembled if not cell.learn],
-        "correlations": _correlations([Study.from_json(document["study"]) for document in studies]),
+        "studies": [document["study"] for document in assembled],
+        "curves": [document["curves"] for document in assembled],
         **_design({cell: [results[job.name] for job in of_cell] for cell, of_cell in crossed.items()}),
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
         "updates": {
@@ -112,11 +104,12 @@ def _design(crossed: Mapping[SharedCell, Sequence[Mapping[str, Any]]]) -> dict[s
     for cell, of_units in crossed.items():
         if any("impossible" in of_unit for of_unit in of_units):
             impossible.add(cell.kind)
-    rows = []
+    rows = list[list[Any]]()
     for cell, of_units in crossed.items():
         if cell.kind not in impossible:
             rows += crossed_rows(cell, of_units)
-    return {"design": Observations(rows).to_json()} if rows else {}
+    factors = next(iter(crossed)).factors if rows else {}
+    return {"design": {"columns": [*factors, *COLUMNS], "rows": rows}} if rows else {}
 
 
 def _selected(
@@ -127,8 +120,7 @@ def _selected(
     mdps, chosen = [task.mdp for task in tasks], range(min(TIMED_TASKS, len(tasks)))
     rng = np.random.default_rng([seed, 3])
     groups, earlier = (
-        sample_batches(mdps, Draw.of(chosen, rng, name), [policy], cell.sampling)[0].groups
-        for name in ("log", "earlier")
+        cell.sampling.batches(mdps, Draw.of(chosen, rng, name), [policy])[0].groups for name in ("log", "earlier")
     )
     horizon, features = mdps[0].horizon, one_hot(mdps, [task.parts for task in tasks])
     selection = select_methods(names, groups, horizon=horizon, exact=True, earlier=earlier, features=features)
@@ -138,16 +130,8 @@ def _selected(
         "kinds": list(work.kinds),
         "why": "",
         "horizon": horizon,
-        "oracle": True,
         "settings": selection.settings(),
         "log": None,
         "expert": None,
         "cost": selection.cost(horizon, groups, earlier, features),
     }
-
-
-def _correlations(studies: Sequence[Study]) -> dict[str, float | None]:
-    """Rank correlation over methods of each metric with the area under the learning curve, averaged over studies."""
-    results = study_results(studies)
-    correlations = {metric: mean_correlation(results, metric) for metric in PREDICTORS}
-    return {metric: float(f"{value:.4g}") if math.isfinite(value) else None for metric, value in correlations.items()}

@@ -48,7 +48,7 @@ def stop_dropout(model: Any) -> None:
 @contextlib.contextmanager
 def seeded_dropout(model: Any, seed: Sequence[int]) -> Iterator[None]:
     """Seed the masks of dropout, so that a resumed run repeats them; without dropout nothing is drawn."""
-    if not any(isinstance(one, torch.nn.Dropout) and one.p > 0.0 for one in model.modules()):
+    if not any(isinstance(module, torch.nn.Dropout) and module.p > 0.0 for module in model.modules()):
         yield
         return
     with torch.random.fork_rng():

@@ -105,7 +105,7 @@ def _attention(
         raise ConfigError(f"packed micro-batches have no attention with {unknown[0]}, which this model has: {REMEDY}")
     kind = query.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else value.dtype
-    q, k, v = (one[0].transpose(0, 1).to(dtype) for one in (query, key, value))
+    q, k, v = (states[0].transpose(0, 1).to(dtype) for states in (query, key, value))
     scale = q.shape[-1] ** -0.5 if scaling is None else scaling
     if kernel := fused_kernel(q):
         return fused_attention(q, k, v, forest.paths, scale, kernel)[None], None
@@ -167,9 +167,9 @@ def _probes(size: int) -> list[NDArray[np.int64]]:
     return [np.append(prompt, ids[PROMPT + 3 * i : PROMPT + 3 * i + 3]) for i in range(3)] + [prompt[:3]]
 
 
-def _largest(some: Sequence[Any], others: Sequence[Any]) -> float:
+def _largest(states: Sequence[Any], references: Sequence[Any]) -> float:
     """The largest difference between hidden states; nan if one is."""
-    return float(np.max([float((one - other).abs().max()) for one, other in zip(some, others, strict=True)]))
+    return float(np.max([float((a - b).abs().max()) for a, b in zip(states, references, strict=True)]))
 
 
 def _alone(decoder: Any, sequence: NDArray[np.int64], device: Any) -> Any:

@@ -108,7 +108,7 @@ def sorted_prefixes(sequences: Sequence[NDArray[Any]]) -> tuple[list[int], list[
     ([3, 2, 1, 0], [0, 0, 2, 1])
     """
     # big-endian bytes compare as the ids do
-    keys = [np.asarray(one).astype(">u4").tobytes() for one in sequences]
+    keys = [np.asarray(sequence).astype(">u4").tobytes() for sequence in sequences]
     order = sorted(range(len(keys)), key=keys.__getitem__)
     neighbours = [_common(sequences[before], sequences[after]) for before, after in pairwise(order)]
     return order, [0, *neighbours] if order else []

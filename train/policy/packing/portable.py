@@ -168,8 +168,8 @@ class Layout:
                 runs.append([])
             runs[-1].append(segment)
         tiles = [_tile(forest, np.sort(np.array(run)), lengths, device) for run in runs]
-        parts = np.stack([forest.starts, forest.stops, forest.ends], 1)
-        return cls(tiles, [(a, b, c) for a, b, c in parts.tolist() if c > b])
+        spans = np.stack([forest.starts, forest.stops, forest.ends], 1)
+        return cls(tiles, [(a, b, c) for a, b, c in spans.tolist() if c > b])
 
 
 def _tile(forest: Forest, run: NDArray[np.int64], lengths: NDArray[np.int64], device: Any) -> Tile:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from creditflow.envs.errors import ConfigError, CreditflowError
-from creditflow.envs.plugins.registry import loaded
+from creditflow.envs.plugins import loaded
 from creditflow.train.progress import note
 
 __all__ = ["MAX_ATTEMPTS", "Event", "Executor", "WorkerError", "run_in_order", "suspects"]
@@ -92,8 +92,8 @@ def run_in_order(executor: Executor, items: Sequence[str], *, max_in_flight: int
 
 def suspects() -> str:
     """What may have ended a process without an error."""
-    own = ", ".join(f"{plugin.kind} {plugin.name!r} ({plugin.code.spec})" for plugin in loaded())
-    ends = f"or your code ended the process: {own}" if own else "or compiled code crashed"
+    plugins = ", ".join(f"{plugin.kind} {plugin.name!r} ({plugin.code.spec})" for plugin in loaded())
+    ends = f"or your code ended the process: {plugins}" if plugins else "or compiled code crashed"
     return f"Memory ran out (use fewer workers), {ends}"
 
 

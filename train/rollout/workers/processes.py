@@ -13,8 +13,8 @@ from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.plugins import PluginError, naming_plugins
 from creditflow.envs.reading.failures import summary
-from creditflow.train.rollout.plugins import PluginError, naming_plugins
 from creditflow.train.rollout.workers.pool import Event
 
 __all__ = ["ProcessExecutor", "Spec", "Worker", "interrupts_held"]

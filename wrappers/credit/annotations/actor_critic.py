@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.gae import gae_ragged, mean_and_std
 from creditflow.wrappers.credit.annotations.values import token_values, turn_values
-from creditflow.wrappers.credit.base import Aggregation, Credit, ValueTargets, require_range
+from creditflow.wrappers.credit.base import Aggregation, Credit, ValueTargets
 from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
@@ -33,7 +33,6 @@ class Estimate(NamedTuple):
     Attributes:
         advantages: float64 (M,).
         targets: value targets of the critic.
-        shaping: float64 (N,), shaping added to each turn's reward.
         sizes: int (M,), number of model tokens of each step.
         offsets: int64 (G+1,). Trajectory i has steps ``offsets[i]:offsets[i+1]``.
         turn: int (M,), the turn (of N) that each step belongs to.
@@ -42,7 +41,6 @@ class Estimate(NamedTuple):
 
     advantages: NDArray[np.float64]
     targets: ValueTargets
-    shaping: NDArray[np.float64]
     sizes: NDArray[np.int64]
     offsets: NDArray[np.int64]
     turn: NDArray[np.int64]
@@ -61,18 +59,12 @@ class ActorCritic(PenaltyScheme):
     """
 
     aggregation: ClassVar[Aggregation] = "token_mean"
+    ranges = {"discount": "[0, 1]", "gae_lambda": "[0, 1]", "std_eps": "[0, inf)"}
 
     discount: float = 1.0
     gae_lambda: float = 1.0
     whitening: bool = True
     std_eps: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        for name in ("discount", "gae_lambda"):
-            require_range(self, name, 0.0, 1.0)
-        require_range(self, "std_eps", 0.0, np.inf)
 
     @abstractmethod
     def estimate(self, group: Group) -> Estimate:
@@ -82,13 +74,9 @@ class ActorCritic(PenaltyScheme):
         """int (M,): how often each step counts in the mean and variance of the batch (by its tokens unless overridden)."""
         return estimate.sizes
 
-    def shaping(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): shaping added to the reward of each turn (zero unless overridden)."""
-        return np.zeros(len(group.arrays.trajectory))
-
-    def rewards(self, group: Group, shaping: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64 (N,): reward of each turn, shaped and penalised."""
-        return group.arrays.reward + shaping - self.penalties(group)
+    def rewards(self, group: Group) -> NDArray[np.float64]:
+        """float64 (N,): reward of each turn, less the penalty of an invalid one."""
+        return group.arrays.reward - self.penalties(group)
 
     @property
     def couples_groups(self) -> bool:
@@ -125,11 +113,9 @@ class ActorCritic(PenaltyScheme):
             extra["token_advantages"] = tuple(advantages[a:b][estimate.from_model[a:b]] for a, b in spans)
         return Credit.of(
             group,
-            outcome=np.zeros(len(group)),
             step={
                 "generalised advantage, whitened over the batch" if self.whitening else "generalised advantage": step
             },
-            rewards=estimate.shaping,
             aggregation=self.aggregation,
             value_targets=estimate.targets,
             **extra,
@@ -159,17 +145,13 @@ class MTPPO(ActorCritic):
     def estimate(self, group: Group) -> Estimate:
         """Estimate the advantages and value targets of one group, before whitening."""
         arrays = group.arrays
-        shaping = self.shaping(group)
         values = turn_values(group, CRITIC, scheme=self.name)
-        rewards = self.rewards(group, shaping)
-        advantages = gae_ragged(rewards, values, arrays.offsets, discount=self.discount, gae_lambda=self.gae_lambda)
-        targets = ValueTargets(
-            CRITIC, "turn", tuple(arrays.split(advantages + values)), tuple(arrays.split(values))
-        )  # fmt: skip
+        advantages = gae_ragged(
+            self.rewards(group), values, arrays.offsets, discount=self.discount, gae_lambda=self.gae_lambda
+        )
+        targets = ValueTargets(CRITIC, "turn", tuple(arrays.split(advantages + values)), tuple(arrays.split(values)))
         n = len(values)
-        return Estimate(
-            advantages, targets, shaping, group.token_counts, arrays.offsets, np.arange(n), np.ones(n, np.bool_)
-        )  # fmt: skip
+        return Estimate(advantages, targets, group.token_counts, arrays.offsets, np.arange(n), np.ones(n, np.bool_))
 
 
 @register
@@ -203,8 +185,7 @@ class PPOGAE(ActorCritic):
     def estimate(self, group: Group) -> Estimate:
         """Estimate the advantages and value targets of one group, before whitening."""
         arrays = group.arrays
-        shaping = self.shaping(group)
-        rewards = arrays.split(self.rewards(group, shaping))
+        rewards = arrays.split(self.rewards(group))
         positions, turns, from_model, step_rewards, step_values = [], [], [], [], []
         for i, values in enumerate(token_values(group, CRITIC, scheme=self.name)):
             tokens = group.trajectories[i].tokens
@@ -232,7 +213,6 @@ class PPOGAE(ActorCritic):
                 tuple(values[model] for values, model in zip(returns, from_model, strict=True)),
                 tuple(values[model] for values, model in zip(step_values, from_model, strict=True)),
             ),
-            shaping,
             np.ones(len(advantages), np.int64),
             offsets,
             np.concatenate(turns),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import normalize
-from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.credit.outcome import Outcome, OutcomeScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -64,18 +64,12 @@ class AgentOPSD(OutcomeScheme):
             "ties_zero",
         }
     )
+    ranges = {"clip": "[0, 1]", "mix": "[0, 1]", "std_eps": "[0, inf)"}
 
     clip: float = 0.2
     mix: float = 0.5
-    start: Literal["return", "success", "score"] = "success"
+    start: Outcome = "success"
     std_eps: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "clip", 0.0, 1.0)
-        require_range(self, "mix", 0.0, 1.0)
-        require_range(self, "std_eps", 0.0, np.inf)
 
     def assign(self, group: Group) -> Credit:
         """Score one group.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
@@ -38,7 +36,6 @@ class BEACON(ReleasedOutcomeScheme):
         discount: γ.
         step_weight: ω.
         outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
-        milestones: the "annotation", or turns with a positive "reward" (ours, for environments that reward subgoals).
     """
 
     name = "beacon"
@@ -52,27 +49,17 @@ class BEACON(ReleasedOutcomeScheme):
     presets = {"paper": {}, "release": {**RELEASE_OUTCOME, "outcome_scale": "none"}}
     requires = ("milestone",)
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift"})
+    ranges = {"discount": "[0, 1]"}
 
     discount: float = 0.95
     step_weight: float = 1.0
     outcome_scale: Scale = "std"
-    milestones: Literal["annotation", "reward"] = "annotation"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The annotation, unless rewards show the milestones."""
-        return self.requires if self.milestones == "annotation" else ()
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale)
         episodes = group.episode_index
-        attained = self._attained(group)[episodes.stored]
+        attained = turn_values(group, "milestone", scheme=self.name)[episodes.stored] > 0.5
         rewards = backward_sums(attained.astype(np.float64), episodes.offsets, np.where(attained, 0.0, self.discount))
         count = np.concatenate([[0], np.cumsum(attained)])
         segment = count[:-1] - count[episodes.offsets[:-1]][episodes.episode]
@@ -94,9 +81,3 @@ class BEACON(ReleasedOutcomeScheme):
             rewards=rewards[episodes.own],
             diagnostics={"segment": segment[episodes.own], "step_advantage": compared},
         )
-
-    def _attained(self, group: Group) -> NDArray[np.bool_]:
-        """bool (N,): turns that attain a milestone."""
-        if self.milestones == "reward":
-            return group.arrays.reward > 0.0
-        return turn_values(group, "milestone", scheme=self.name) > 0.5

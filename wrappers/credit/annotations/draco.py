@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.values import WRITERS, turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError
-from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.outcome import Outcome, OutcomeScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -54,7 +54,7 @@ class DRACO(OutcomeScheme):
         {"all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "stopping_time", "ties_zero"}
     )
 
-    outcome: Literal["return", "success", "score"] = "score"
+    outcome: Outcome = "score"
     score_from: Literal["outcome", "rubric"] = "outcome"
 
     def assign(self, group: Group) -> Credit:

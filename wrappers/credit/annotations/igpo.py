@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.base import Credit, Scheme, require_range
+from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.normalize import normalize
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.outcome import Outcome, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group, backward_sums
 
@@ -39,7 +39,7 @@ class IGPO(Scheme):
 
     gain: Literal["probability", "logarithm"] = "probability"
     normalization: Literal["joint", "separate"] = "joint"
-    outcome: Literal["return", "success", "score"] = "return"
+    outcome: Outcome = "return"
     discount: float = 1.0
     outcome_discounted: bool = True
     std_eps: float = 0.0
@@ -56,12 +56,7 @@ class IGPO(Scheme):
     presets = {"paper": {}, "release": {"normalization": "separate", "outcome_discounted": False, "std_eps": 1e-6}}
     requires = ("logp.answer.mean",)
     properties = frozenset({"permutation"})
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
-        require_range(self, "std_eps", 0.0, np.inf)
+    ranges = {"discount": "[0, 1]", "std_eps": "[0, inf)"}
 
     def assign(self, group: Group) -> Credit:
         """Score one group.

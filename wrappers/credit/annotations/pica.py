@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import short_repr
 from creditflow.wrappers.credit.annotations.gae import gae_ragged
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
-from creditflow.wrappers.credit.outcome import answered, outcome_scores
+from creditflow.wrappers.credit.base import Credit, CreditError, Scheme
+from creditflow.wrappers.credit.outcome import Outcome, answered, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -85,6 +85,10 @@ class PiCA(Scheme):
     }  # fmt: skip
     requires = ("value.pica",)
     properties = frozenset({"branches", "permutation", "telescoping"})
+    ranges = {
+        "penalty": "[0, inf)", "format_reward": "[0, inf)", "discount": "[0, 1]", "gae_lambda": "[0, 1]",
+        "log_floor": "(-inf, 0)", "penalty_growth": "[1, inf)", "penalty_start_turn": "[1, inf)",
+    }  # fmt: skip
 
     shaping: Literal["log", "linear"] = "log"
     step_baseline: float = 0.0
@@ -92,7 +96,7 @@ class PiCA(Scheme):
     final: Literal["model", "outcome", "neutral"] = "model"
     rewarded_turns: Literal["all", "searches"] = "all"
     step_weight: float = 1.0
-    outcome: Literal["return", "success", "score"] = "return"
+    outcome: Outcome = "return"
     outcome_weight: float = 1.0
     unanswered: Literal["outcome", "minus_one"] = "outcome"
     format_reward: float = 0.0
@@ -102,17 +106,6 @@ class PiCA(Scheme):
     discount: float = 1.0
     gae_lambda: float = 1.0
     baseline: Literal["none", "critic", "group"] = "none"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "penalty", 0.0, np.inf)
-        require_range(self, "format_reward", 0.0, np.inf)
-        for name in ("discount", "gae_lambda"):
-            require_range(self, name, 0.0, 1.0)
-        require_range(self, "log_floor", -np.inf, 0.0, above=True, below=True)
-        require_range(self, "penalty_growth", 1.0, np.inf)
-        require_range(self, "penalty_start_turn", 1, np.inf)
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.annotations.values import turn_values
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
@@ -21,30 +21,25 @@ __all__ = ["PRM"]
 @register
 @dataclass(frozen=True, kw_only=True)
 class PRM(PenaltyScheme):
-    """A_t = w_P Σ_{k ≥ t} r̃_k, r̃ the step rewards of a PRM or LLM judge, normalised over the group's turns.
+    """A_t = Σ_{k ≥ t} r̃_k, r̃ the step rewards of a PRM or LLM judge, normalised over the group's turns.
 
-    The sum over all later turns favours long trajectories if rewards are above the mean. With ``span="turn"`` a turn
-    gets only its own reward.
+    The sum over all later turns favours long trajectories if rewards are above the mean.
 
     Attributes:
         value: name of the annotation: any number per turn ("judge.score", "fork.q", "value.pica", …).
         form: with "reward" the annotation is the turn's reward. With "increase" it is a state value, whose increase is
             the reward (needs the same name with ".next").
-        span: "to_go" sums the rewards of a turn and all later ones, "turn" uses only the turn's reward.
-        step_weight: w_P ≥ 0.
     """
 
     value: str = "judge.score"
     form: Literal["reward", "increase"] = "reward"
-    span: Literal["to_go", "turn"] = "to_go"
-    step_weight: float = 1.0
 
     name = "prm"
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any annotation as step reward"
     verification = "the paper (any annotation serves as step reward)"
     limitations = (
         "It relies on its judge, also in groups without a success. The sum over all later turns favours long "
-        'trajectories if scores exceed the mean (not with span="turn").'
+        "trajectories if scores exceed the mean."
     )
     presets = {"paper": {}}
     requires = ("judge.score",)
@@ -53,7 +48,6 @@ class PRM(PenaltyScheme):
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        require_range(self, "step_weight", 0.0, np.inf)
         if not self.value or self.value.endswith(".next"):
             raise ConfigError(
                 f"prm.value must be the name of an annotation without '.next', got {short_repr(self.value)}"
@@ -70,12 +64,5 @@ class PRM(PenaltyScheme):
         if self.form == "increase":
             numbers = turn_values(group, f"{self.value}.next", scheme=self.name) - numbers
         labels, scores = np.zeros(len(numbers), np.int32), numbers - self.penalties(group)
-        rewards = normalize(scores, labels, 1, quantity="step reward")
-        if self.span == "to_go":
-            rewards = backward_sums(rewards, group.arrays.offsets, 1.0)
-        return Credit.of(
-            group,
-            outcome=np.zeros(len(group)),
-            step={"step rewards to go" if self.span == "to_go" else "step reward": self.step_weight * rewards},
-            rewards=numbers,
-        )
+        to_go = backward_sums(normalize(scores, labels, 1, quantity="step reward"), group.arrays.offsets, 1.0)
+        return Credit.of(group, step={"step rewards to go": to_go}, rewards=numbers)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from creditflow.envs.text.entity_matching import MatchRule
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
@@ -32,10 +32,11 @@ class EGRPO(EntityScheme):
     """A_i = (R_i − mean R) / std R with R_i = 1 if correct, α γ_i / max_j γ_j if wrong, 0 on an error.
 
     γ_i is the fraction of the question's m matchable entities whose full phrase occurs in a *thought* of trajectory i
-    (eqs. 1 to 5). Observations, queries and answers do not count, and the maximum is over the group. Format errors
-    score 0. Overlength trajectories, and those that ended by an environment error, score 0, count in mean and
-    deviation, and stay out of the loss. Every turn gets the same number. With ``outcome`` "score" or "return", α's term
-    is added to that outcome instead of to 0.
+    (eqs. 1 to 5). Observations, queries and answers do not count, and the maximum is over the group.
+
+    Format errors score 0. Overlength trajectories, and those that ended by an environment error, score 0, count in mean
+    and deviation, and stay out of the loss. Every turn gets the same number. With ``outcome`` "score" or "return", α's
+    term is added to that outcome instead of to 0.
 
     In a group without a correct trajectory, the paper's normalisation cancels α, so that 0.3 · γ has the same magnitude
     as a correct answer. The paper also gives the best failed trajectory all of α, even for one entity of many, and
@@ -69,6 +70,7 @@ class EGRPO(EntityScheme):
     properties = frozenset(
         {"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero", "unnamed_entity"}
     )
+    ranges = {"match_weight": "[0, 1]"}
 
     match_weight: float = 0.3
     rule: MatchRule = "exact_substring"
@@ -76,11 +78,6 @@ class EGRPO(EntityScheme):
     aliases: bool = False
     entities: Literal["construction", "graph"] = "construction"
     overlength: Literal["any_limit", "token_or_tool"] = "any_limit"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "match_weight", 0.0, 1.0)
 
     @property
     def reads_observations(self) -> bool:

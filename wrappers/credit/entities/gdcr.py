@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.sums import sum_in_order
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.registry import register
@@ -38,11 +38,14 @@ class GDCR(EntityScheme):
 
     d is the number of edges between an entity and the answer. In each turn the thought comes first. ΔC_t are the
     entities it mentions that an *earlier* observation contained and that no thought has cited. The observation comes
-    second. ΔO_t are its entities that no earlier observation contained (eqs. 6 to 12). An entity that was guessed, or
-    copied from the question, therefore gets no reward and can still be cited later. No entity is retrieved and cited in
-    the same turn, and an entity is rewarded at most twice. Queries and answers are not thoughts. A_g(t) = clip((r_t −
-    mean r) / std r, −1, 1) over the turns of the trajectory (eq. 13). A_o is the outcome in standard deviations of the
-    group.
+    second. ΔO_t are its entities that no earlier observation contained (eqs. 6 to 12).
+
+    An entity that was guessed, or copied from the question, therefore gets no reward and can still be cited later. No
+    entity is retrieved and cited in the same turn, and an entity is rewarded at most twice. Queries and answers are not
+    thoughts.
+
+    A_g(t) = clip((r_t − mean r) / std r, −1, 1) over the turns of the trajectory (eq. 13). A_o is the outcome in
+    standard deviations of the group.
 
     ``gdcr`` adds the step part unscaled, whereas ``sapo`` scales it by |A_o|. The paper's appendices are not public, so
     λ, the matching rule, edge directions, unreachable entities (c = 0) and the kind of deviation are our choices.
@@ -66,19 +69,13 @@ class GDCR(EntityScheme):
     task_fields = ("entities", "edges", "answer_node")
     texts = ("observation", "thought", "response")
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "unnamed_entity"})
+    ranges = {"step_weight": "[0, inf)", "step_clip": "(0, inf)", "decay": "(1, inf)"}
 
     step_weight: float = 0.5
     step_clip: float = 1.0
     decay: float = 2.0
     directed: bool = False
     answer: Literal["required", "virtual", "zero"] = "required"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "step_weight", 0.0, np.inf)
-        require_range(self, "step_clip", 0.0, np.inf, above=True)
-        require_range(self, "decay", 1.0, np.inf, above=True)
 
     def lacks(self, task: Mapping[str, Any]) -> str:
         """Describe what a task's payload lacks for this scheme, or return ""."""

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.envs.wikisearch.actions import is_tagged, turn_fault
-from creditflow.wrappers.credit.base import CreditError, require_range
+from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import StdKind
-from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.credit.outcome import Outcome, OutcomeScheme, outcome_scores
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityReader, Observations, Thoughts
 from creditflow.wrappers.records.group import Group
@@ -45,18 +45,15 @@ class EntityScheme(OutcomeScheme):
             not logged).
     """
 
-    outcome: Literal["return", "success", "score"] = "success"
+    ranges = {"std_eps": "[0, inf)"}
+
+    outcome: Outcome = "success"
     format_errors: Literal["ending", "any_turn"] = "ending"
     std_kind: StdKind = "population"
     std_eps: float = 0.0
     rule: MatchRule = "normalized"
     thoughts: Thoughts = "tags"
     observations: Observations = "text"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "std_eps", 0.0, np.inf)
 
     @property
     def search_fields(self) -> tuple[str, ...]:
@@ -77,7 +74,7 @@ class EntityScheme(OutcomeScheme):
     def lacks(self, task: Mapping[str, Any]) -> str:
         """Describe what a task's payload lacks for this scheme, or return ""."""
         missing = [name for name in self.task_fields if name not in task]
-        return f"its task lacks {', '.join(map(repr, missing))}, which WikiSearch tasks have" if missing else ""
+        return f"the task lacks {', '.join(map(repr, missing))}, which WikiSearch tasks have" if missing else ""
 
     @property
     def reads_observations(self) -> bool:

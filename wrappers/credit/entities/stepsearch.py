@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
 from creditflow.envs.wikisearch.grading.scoring import normalize_answer, token_f1
-from creditflow.wrappers.credit.base import Credit, CreditError, require_range
+from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import normalize
-from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
+from creditflow.wrappers.credit.outcome import Outcome, OutcomeScheme, answered, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group, backward_sums
 from creditflow.wrappers.records.task_documents import search_payload_problem
@@ -60,9 +60,7 @@ class StepSearch(OutcomeScheme):
     Attributes:
         key_weight: γ_key. With 0 no sub-questions are needed.
         step_weight: w. The released trainer intends 0.6 but adds it to the raw reward in place, which gives 1.6.
-        discount: γ of Q.
-        step_return: "to_go" (Q as above) or "immediate" (Q_t = G_t − P_t).
-        information_gain, redundancy: whether G and P are used.
+        discount: γ of Q. With 0, Q_t = G_t − P_t.
         repeats: which passages are redundant: "earlier" (paper: retrieved in an earlier turn) or "anywhere" (released
             code: also the second copy within a turn).
         pairing: how queries are paired with sub-questions: "best" (paper) or "last" (released code: a later query
@@ -82,9 +80,8 @@ class StepSearch(OutcomeScheme):
         "with searches for another sub-question. Retrieval is rewarded even if the answer is wrong."
     )
     presets = {
-        "paper": {"outcome": "score"},
+        "paper": {},
         "release": {
-            "outcome": "score",
             "step_weight": 1.6,
             "repeats": "anywhere",
             "pairing": "last",
@@ -93,23 +90,15 @@ class StepSearch(OutcomeScheme):
     }
     task_fields = ("supporting", "documents")
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
+    ranges = {"discount": "[0, 1]", "key_weight": "[0, inf)"}
 
-    outcome: Literal["return", "success", "score"] = "score"
+    outcome: Outcome = "score"
     key_weight: float = 0.618
     step_weight: float = 0.6
     discount: float = 1.0
-    step_return: Literal["to_go", "immediate"] = "to_go"
-    information_gain: bool = True
-    redundancy: bool = True
     repeats: Literal["earlier", "anywhere"] = "earlier"
     pairing: Literal["best", "last"] = "best"
     unanswered: Literal["score", "minus_one"] = "score"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
-        require_range(self, "key_weight", 0.0, np.inf)
 
     def undefined_on(self, group: Group) -> str:
         """Return why the scheme cannot score a group, or "" if it can."""
@@ -151,12 +140,10 @@ class StepSearch(OutcomeScheme):
         stored = group.episode_index.own
         gain = np.concatenate([episode.gain for episode in episodes])[stored]
         redundancy = np.concatenate([episode.redundancy for episode in episodes])[stored]
-        rewards = self.information_gain * gain - self.redundancy * redundancy
-        rewards = np.where(self._unanswered(group)[arrays.trajectory], 0.0, rewards)
+        rewards = np.where(self._unanswered(group)[arrays.trajectory], 0.0, gain - redundancy)
         outcome, turn_part = self.outcome_part(group, scores=self._scores(group, episodes))
-        to_go = self.step_return == "to_go"
-        returns = backward_sums(rewards, arrays.offsets, self.discount) if to_go else rewards
-        number = np.arange(len(returns)) - (arrays.offsets[:-1] - group.first_turns)[arrays.trajectory]
+        returns = backward_sums(rewards, arrays.offsets, self.discount)
+        number = group.episode_index.number[stored]
         compared = normalize(
             returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale="none",
            magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),

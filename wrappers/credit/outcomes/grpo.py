@@ -36,7 +36,7 @@ class GRPO(ReleasedOutcomeScheme):
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale)
         return Credit.of(
             group,
             outcome=outcome,

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.base import Credit, Scheme, require_range
+from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.to_go import against_others, full_rewards, returns_to_go, turn_numbers
+from creditflow.wrappers.credit.to_go import against_others, full_rewards, returns_to_go
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["MTGRPO"]
@@ -51,27 +51,21 @@ class MTGRPO(Scheme):
     )
     presets = {"paper": {}, "release": {"std_eps": 1e-4}}
     properties = frozenset({"all_fail_zero", "one_member_zero", "permutation", "scale", "ties_zero"})
+    ranges = {"turn_weight": "[0, inf)", "std_eps": "[0, inf)"}
 
     form: Literal["released", "unbiased"] = "released"
     turn_weight: float = 1.0
     std_eps: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        for name in ("turn_weight", "std_eps"):
-            require_range(self, name, 0.0, np.inf)
-
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         episodes, rewards = group.episode_index, full_rewards(group)
-        last = np.zeros(len(rewards), np.bool_)
-        last[episodes.offsets[1:][np.diff(episodes.offsets) > 0] - 1] = True
+        last = episodes.last
         if self.form == "unbiased":
             returns = returns_to_go(group, np.where(last, rewards, self.turn_weight * rewards), 1.0)
             step = against_others(group, returns)[episodes.own]
             terms = {"return to go, against the others at this turn": step}
-            return Credit.of(group, outcome=np.zeros(len(group)), step=terms, rewards=rewards[episodes.own])
+            return Credit.of(group, step=terms, rewards=rewards[episodes.own])
         by_turn = returns_to_go(group, self._turn_scores(group, rewards, last), 1.0)
         return Credit.of(
             group,
@@ -82,7 +76,7 @@ class MTGRPO(Scheme):
 
     def _turn_scores(self, group: Group, rewards: Floats, last: NDArray[np.bool_]) -> Floats:
         """float64 (M,): z_k of the turns before the last, each among all G rollouts."""
-        size, number = group.arrays.size, turn_numbers(group)
+        size, number = group.arrays.size, group.episode_index.number
         table = np.zeros((int(number.max(initial=-1)) + 1, size))
         early = ~last
         table[number[early], group.episode_index.episode[early]] = rewards[early]

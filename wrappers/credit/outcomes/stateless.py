@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from creditflow.wrappers.credit.base import Credit, Scheme, require_range
-from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.outcome import Outcome, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -37,25 +36,19 @@ class Stateless(Scheme):
         "turns, so a longer rollout counts for more in it."
     )
     properties = frozenset({"all_fail_zero", "one_member_zero", "permutation"})
+    ranges = {"discount": "[0, 1]"}
 
     discount: float = 0.9
-    outcome: Literal["return", "success", "score"] = "score"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
+    outcome: Outcome = "score"
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         episodes = group.episode_index
-        to_go = episodes.offsets[1:][episodes.episode] - 1 - np.arange(len(episodes.stored))
-        discounted = outcome_scores(group, self.outcome)[episodes.episode] * self.discount**to_go
+        discounted = outcome_scores(group, self.outcome)[episodes.episode] * self.discount**episodes.following
         mean = discounted.mean() if discounted.size else 0.0
         discounted = discounted[episodes.own]
         return Credit.of(
             group,
-            outcome=np.zeros(len(group)),
             step={
                 "outcome, discounted by the turns that follow": discounted,
                 "mean over the group's turns": np.full(len(discounted), -mean),

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from creditflow.wrappers.credit.base import Credit, Scheme, require_range
+from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.to_go import centred, full_rewards, returns_to_go, turn_numbers
+from creditflow.wrappers.credit.to_go import centred, full_rewards, returns_to_go
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["StepToGo"]
@@ -38,21 +38,15 @@ class StepToGo(Scheme):
         "get too little credit, and the last rollout left gets none."
     )
     properties = frozenset({"all_fail_zero", "homogeneous", "one_member_zero", "permutation"})
+    ranges = {"discount": "[0, 1]"}
 
     discount: float = 1.0
     centre_over: Literal["group", "turn"] = "group"
 
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
-
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         returns = returns_to_go(group, full_rewards(group), self.discount)
-        labels = turn_numbers(group) if self.centre_over == "turn" else np.zeros(len(returns), np.int64)
+        labels = group.episode_index.number if self.centre_over == "turn" else np.zeros(len(returns), np.int64)
         step = centred(group, returns, labels)
         stored = group.episode_index.own
-        return Credit.of(
-            group, outcome=np.zeros(len(group)), step={"return to go, centred": step[stored]}, rewards=returns[stored]
-        )
+        return Credit.of(group, step={"return to go, centred": step[stored]}, rewards=returns[stored])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from creditflow.wrappers.credit.base import Credit, Scheme, require_range
+from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.to_go import against_others, full_rewards, returns_to_go
 from creditflow.wrappers.records.group import Group
@@ -35,13 +33,9 @@ class TurnLOO(Scheme):
         "another learning rate."
     )
     properties = frozenset({"all_fail_zero", "homogeneous", "one_member_zero", "permutation", "ties_zero"})
+    ranges = {"discount": "[0, 1]"}
 
     discount: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -49,7 +43,6 @@ class TurnLOO(Scheme):
         stored = group.episode_index.own
         return Credit.of(
             group,
-            outcome=np.zeros(len(group)),
             step={"return to go, against the others at this turn": against_others(group, returns)[stored]},
             rewards=returns[stored],
         )

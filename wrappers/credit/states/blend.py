@@ -78,7 +78,6 @@ class Blend(StateScheme, PenaltyScheme):
         return [
             Credit.of(
                 group,
-                outcome=np.zeros(len(group)),
                 step={
                     "grouptd and gigpo, centred and scaled": weight * states,
                     "baseline by time": (1.0 - weight) * time,
@@ -105,7 +104,7 @@ class Blend(StateScheme, PenaltyScheme):
         for group, score, rate in zip(groups, scores, rates, strict=True):
             arrays = group.arrays
             value = np.append(np.minimum(1.0, rate * level), 0.0)
-            number = np.arange(len(arrays.last)) - (arrays.offsets[:-1] - group.first_turns)[arrays.trajectory]
+            number = group.episode_index.number[group.episode_index.own]
             delta = np.where(arrays.last, score[arrays.trajectory], value[number + 1]) - value[number]
             advantages.append(backward_sums(delta, arrays.offsets, _TIME_LAMBDA) / np.sqrt(rate))
         return advantages

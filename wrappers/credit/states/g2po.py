@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme, outcome_scores, outcome_sizes
 from creditflow.wrappers.credit.registry import register
@@ -39,8 +39,7 @@ class G2PO(StateScheme, ReleasedOutcomeScheme):
     Attributes:
         discount: γ, which is .95 in the released code regardless of the trainer's setting.
         step_weight: ω.
-        outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
-        step_scale: "std", or "none" to subtract the means only.
+        scale: "std" divides outcome and both norms by standard deviations, "none" only subtracts the means.
     """
 
     name = "g2po"
@@ -55,29 +54,26 @@ class G2PO(StateScheme, ReleasedOutcomeScheme):
     )
     presets = {
         "paper": {},
-        "release": {**RELEASE_OUTCOME, "key": "text", "outcome_scale": "none", "step_scale": "none"},
+        "release": {**RELEASE_OUTCOME, "key": "text", "scale": "none"},
     }
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "telescoping"})
+    ranges = {"discount": "[0, 1]"}
 
     discount: float = 0.95
     step_weight: float = 1.0
-    outcome_scale: Scale = "std"
-    step_scale: Scale = "std"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
+    scale: Scale = "std"
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        outcome, turn_part = self.outcome_part(group, scale=self.scale)
         episodes, states = group.episode_index, self.states(group)
         state, size = states.state[episodes.stored], len(states.keys)
         scores = outcome_scores(group, self.outcome)
-        to_go = episodes.offsets[1:][episodes.episode] - np.arange(len(state))
         visits = np.maximum(np.bincount(state, minlength=size), 1)
-        value = np.bincount(state, self.discount**to_go * scores[episodes.episode], minlength=size) / visits
+        value = (
+            np.bincount(state, self.discount ** (episodes.following + 1) * scores[episodes.episode], minlength=size)
+            / visits
+        )
         before = value[state]
         end = np.where(group.arrays.success, scores, 0.0)[episodes.episode]
         after = np.where(episodes.last, end, np.append(before[1:], 0.0))
@@ -87,7 +83,7 @@ class G2PO(StateScheme, ReleasedOutcomeScheme):
             after - penalties,
             state,
             size,
-            scale=self.step_scale,
+            scale=self.scale,
             std_eps=self.std_eps,
             magnitude=magnitude + penalties,
             quantity="value of the next state",
@@ -97,7 +93,7 @@ class G2PO(StateScheme, ReleasedOutcomeScheme):
             after - before,
             np.zeros(len(state), np.int32),
             1,
-            scale=self.step_scale,
+            scale=self.scale,
             std_eps=self.std_eps,
             magnitude=magnitude,
             quantity="temporal difference of the edge",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.similarity import greedy_similarity
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
@@ -48,6 +48,7 @@ class GiGPO(MergingScheme, ReleasedOutcomeScheme):
         "release": {**RELEASE_OUTCOME, "key": "text", "outcome_scale": "none", "step_scale": "none"},
     }
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
+    ranges = {"discount": "[0, 1]", "similarity": "[0, 1)"}
 
     discount: float = 0.95
     step_weight: float = 1.0
@@ -58,14 +59,12 @@ class GiGPO(MergingScheme, ReleasedOutcomeScheme):
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
-        require_range(self, "similarity", 0.0, 1.0, below=True)
         if self.similarity and self.merge != "none":
             raise ConfigError("gigpo: similarity (released, greedy) and merge are mutually exclusive; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale)
         states = self.states(group)
         labels = states.state
         if self.similarity:

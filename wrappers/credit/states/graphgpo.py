@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.merge import ended_turns
 from creditflow.wrappers.canonical.similarity import greedy_similarity
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
@@ -77,6 +77,7 @@ class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
             "ties_zero",
         }
     )
+    ranges = {"distance_discount": "(0, 1)", "success_reward": "(0, inf)", "similarity": "[0, 1)"}
 
     distance_discount: float = 0.1
     success_reward: float = 10.0
@@ -91,15 +92,12 @@ class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        require_range(self, "distance_discount", 0.0, 1.0, above=True, below=True)
-        require_range(self, "success_reward", 0.0, np.inf, above=True)
-        require_range(self, "similarity", 0.0, 1.0, below=True)
         if self.similarity and self.merge != "none":
             raise ConfigError("graphgpo: similarity (released, greedy) and merge are mutually exclusive; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale)
         goal, arrived, _ = self._ends(group)
         labels = self.leaders(group)
         states = self.states(group, labels)

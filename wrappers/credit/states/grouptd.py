@@ -9,7 +9,7 @@ credits an edge by its temporal difference. There the value is the mean discount
 ``gigpo``, without a backup along edges, a horizon or a prior.
 
 ``divide_by_success``, ``progress_weight`` and ``merge_test`` (together the default, and without them
-``VARIANTS["grouptd_base"]``) and ``prior="pooled"`` are for policies whose parameters are shared by many tasks, where
+``VARIANTS["grouptd_base"]``) are for policies whose parameters are shared by many tasks, where
 the weights *between* tasks matter. With the prior ρ γ^d alone, groups with few successes get little credit, while
 solved tasks still get credit for shorter paths.
 """
@@ -26,23 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.base import Credit, CreditError, require_range
+from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
-from creditflow.wrappers.credit.outcome import PenaltyScheme, outcome_scores
+from creditflow.wrappers.credit.outcome import Outcome, PenaltyScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import MergingScheme, of_nodes, without_contrast
 from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
-from creditflow.wrappers.records.group import EpisodeIndex, Group, backward_sums, distinct, run_lengths, run_starts
-from creditflow.wrappers.records.trajectory import Trajectory
+from creditflow.wrappers.records.group import EpisodeIndex, Group, backward_sums, run_lengths, run_starts
 
-__all__ = ["VARIANTS", "GroupTD", "entry_statistic", "halves", "pooled_levels", "preceding_turns", "visits_by_distance"]
+__all__ = ["VARIANTS", "GroupTD", "entry_statistic", "preceding_turns"]
 
-POOLED_WEIGHT: Final = 30.0  # w, the weight of γ^d in the pooled prior, in visits
 Floats = NDArray[np.float64]
 Statistics = dict[str, NDArray[Any]]
-Visits = tuple[NDArray[np.int64], Floats]
-Block = tuple[Sequence[Group], RewardProcess]
 _ROUNDING: Final = 1.0 - 1e-9  # so that F does not exceed a round threshold by rounding alone
 
 BASE: Final[Mapping[str, Any]] = MappingProxyType(
@@ -66,14 +62,11 @@ RELATIVE: Final[Mapping[str, Any]] = MappingProxyType(
         "merge_test": 4.0,
     }
 )
-# settings that the benchmark compares; all but the first set every option in which they differ, regardless of the defaults
+# both set every option in which they differ, regardless of the defaults
 VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        "grouptd": {},
         "grouptd_base": BASE,
-        "grouptd_8": {**BASE, "td_lambda": 0.8},
         "grouptd_relative": RELATIVE,
-        "grouptd_relative_pooled": {**RELATIVE, "prior": "pooled"},
     }
 )
 
@@ -92,8 +85,9 @@ class GroupTD(MergingScheme, PenaltyScheme):
 
     By default ρ* = ρ, β = 2, and λ(k) = .6, or 1 for a key that fails the merge test. With ρ* = 1, β = 0 and no test,
     c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node, so its last transition leads to an open state.
-    Graded outcomes are R_i in [0, 1], and V_0(k) is then the mean outcome of the trajectories truncated in k. With λ =
-    β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*. ``invalid_penalty`` is
+    Graded outcomes are R_i in [0, 1], and V_0(k) is then the mean outcome of the trajectories truncated in k.
+
+    With λ = β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*. ``invalid_penalty`` is
     subtracted from the advantage, because there is no normalised score to subtract it from.
 
     With Markov keys, the weight of the prior, κ/(κ + n), and the weight of progress, w, vanish as G grows. Then E[c |
@@ -110,11 +104,7 @@ class GroupTD(MergingScheme, PenaltyScheme):
         horizon: H, the environment's turn limit. 0 uses the longest trajectory of the group, which is the limit as soon
             as one trajectory is truncated, and too short when all end early.
         prior_weight: κ ≥ 0, weight of the prior in turns.
-        prior: Φ, which is "distance" (above), "pooled" or "none" (κ = 0). "pooled" is min(1, ρ f(d)), where f(d) = [w
-            γ^d + Σ R_i/ρ] / [w + n_d] over n_d visits at distance d in the groups of a batch, with the distances from
-            the other half of the visitor's group (see ``visits_by_distance``). A group scored alone is a batch of one.
-            "pooled" equals "distance" if no rollout visits a state from which the other half of its group reached
-            success.
+        prior: Φ, which is "distance" (above) or "none" (κ = 0).
         discount: γ, of the prior and of progress.
         td_lambda: λ in [0, 1]. 0 relies on the values of states, 1 on the trajectory's own outcome.
         divide_by_success: ρ* = ρ. A batch of groups then ascends Σ log J instead of Σ J. The direction within each
@@ -136,16 +126,20 @@ class GroupTD(MergingScheme, PenaltyScheme):
     )
     credit_needs = "a success"
     verification = "exact values (the scheme is ours)"
-    limitations = (
-        "The prior treats the shortest observed path as the best one. On long episodes prior='pooled' is better."
-    )
+    limitations = "The prior treats the shortest observed path as the best one."
     presets = {"paper": {}}
     properties = frozenset({"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift"})
+    ranges = {
+        **dict.fromkeys(("horizon", "prior_weight", "progress_weight", "merge_test"), "[0, inf)"),
+        "progress_count": "(0, inf)",
+        "discount": "[0, 1]",
+        "td_lambda": "[0, 1]",
+    }
 
-    outcome: Literal["return", "success", "score"] = "score"
+    outcome: Outcome = "score"
     horizon: int = 0
     prior_weight: float = 3.0
-    prior: Literal["distance", "pooled", "none"] = "distance"
+    prior: Literal["distance", "none"] = "distance"
     discount: float = 0.9
     td_lambda: float = 0.6
     divide_by_success: bool = True
@@ -155,16 +149,11 @@ class GroupTD(MergingScheme, PenaltyScheme):
     form: Literal["horizon", "stationary"] = "horizon"
 
     def __post_init__(self) -> None:
-        """Check ranges."""
+        """Check every parameter, and that the outcome fits them."""
         super().__post_init__()
-        for name in ("horizon", "prior_weight", "progress_weight", "merge_test"):
-            require_range(self, name, 0.0, np.inf)
-        require_range(self, "progress_count", 0.0, np.inf, above=True)
-        for name in ("discount", "td_lambda"):
-            require_range(self, name, 0.0, 1.0)
-        if self.outcome == "return" and (self.divide_by_success or self.prior == "pooled"):
+        if self.outcome == "return" and self.divide_by_success:
             raise ConfigError(
-                "grouptd: divide_by_success, on by default, and prior='pooled' need outcome='score' or 'success', in [0, 1]"
+                "grouptd: divide_by_success, on by default, needs outcome='score' or 'success', in [0, 1]"
             )
 
     @property
@@ -180,8 +169,8 @@ class GroupTD(MergingScheme, PenaltyScheme):
 
     @property
     def couples_groups(self) -> bool:
-        """The pooled prior is that of the batch."""
-        return self.prior == "pooled"
+        """Each group is scored as if it were alone; a batch only saves time."""
+        return False
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
@@ -192,15 +181,13 @@ class GroupTD(MergingScheme, PenaltyScheme):
         return self.assign_batch([group])[0]
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups. The pooled prior is fitted to all of them."""
+        """Score many groups, small ones together."""
         processes = together(list(map(self._process, groups)), alone=self.form == "stationary")
-        blocks = [(groups[members], process) for members, process in processes]
-        levels = self._levels(blocks)
-        return [credit for block in blocks for credit in self._assign(*block, levels)]
+        return [credit for members, process in processes for credit in self._assign(groups[members], process)]
 
-    def _assign(self, groups: Sequence[Group], process: RewardProcess, levels: Floats | None) -> Iterator[Credit]:
+    def _assign(self, groups: Sequence[Group], process: RewardProcess) -> Iterator[Credit]:
         hops = self._hops(process)
-        after, before, values = self._around(self._backup(process, hops, levels), process)
+        after, before, values = self._around(self._backup(process, hops), process)
         delta = np.where(process.terminal | process.truncated, process.outcome[process.trajectory], after) - before
         factor, statistics = self._factor(groups, process, delta)
         scale = process.by_turn(process.success_rate) if self.divide_by_success else 1.0
@@ -213,7 +200,6 @@ class GroupTD(MergingScheme, PenaltyScheme):
         for group, (first_state, last_state), (first, last) in zip(groups, *bounds, strict=True):
             yield Credit.of(
                 group,
-                outcome=np.zeros(group.arrays.size),
                 step={
                     "temporal differences to go": steps[first:last],
                     "progress towards a success": progress[first:last],
@@ -288,21 +274,14 @@ class GroupTD(MergingScheme, PenaltyScheme):
     def backup(self, group: Group) -> Backup:
         """Return the mean backup of the group."""
         process = self._process(group)
-        return self._backup(process, self._hops(process), self._levels([([group], process)]))
+        return self._backup(process, self._hops(process))
 
     def _hops(self, process: RewardProcess) -> Floats:
         """float64 (K,): d(k), or inf everywhere if nothing depends on it."""
         needed = self.progress_weight or self.prior != "none"
         return process.hops() if needed else np.full(process.size, np.inf)
 
-    def _levels(self, blocks: Sequence[Block]) -> Floats | None:
-        """f(d) of the pooled prior, or None without it."""
-        if not self.couples_groups:
-            return None
-        visits = [visits_by_distance(process, groups) for groups, process in blocks]
-        return pooled_levels(visits, self.discount, POOLED_WEIGHT)
-
-    def _backup(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Backup:
+    def _backup(self, process: RewardProcess, hops: Floats) -> Backup:
         source, target, count = process.transitions()
         ends, outcome = process.terminal, process.outcome[process.trajectory]
         return Backup(
@@ -312,17 +291,17 @@ class GroupTD(MergingScheme, PenaltyScheme):
             ends=np.bincount(process.state[ends], minlength=process.size).astype(np.float64),
             outcome=np.bincount(process.state[ends], outcome[ends], minlength=process.size).astype(np.float64),
             prior_weight=0.0 if self.prior == "none" else self.prior_weight,
-            prior=self._prior(process, hops, levels),
+            prior=self._prior(process, hops),
             start=mean_by_state(process.following[process.truncated], outcome[process.truncated], process.size),
             horizon=process.horizon,
         )
 
-    def _prior(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Floats:
+    def _prior(self, process: RewardProcess, hops: Floats) -> Floats:
         """float64 (K,): Φ."""
         if self.prior == "none":
             return np.zeros(process.size)
-        prior = process.by_state(process.success_rate) * by_distance(hops, self.discount, levels)
-        return prior if levels is None else np.minimum(prior, 1.0)
+        prior: Floats = process.by_state(process.success_rate) * by_distance(hops, self.discount)
+        return prior
 
 
 def preceding_turns(episodes: EpisodeIndex, trajectory: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -388,78 +367,11 @@ def entry_statistic(
     return np.where(differs, np.where(constant, np.inf, ratio), 0.0)
 
 
-def halves(members: Sequence[Trajectory]) -> NDArray[np.bool_]:
-    """bool (G,): a split of a group's rollouts into two halves that does not depend on their order.
+def by_distance(hops: Floats, discount: float) -> Floats:
+    """γ^d, and 0 where no success can be reached.
 
-    Independent rollouts, sorted by ``trajectory_id``, alternate between the halves. A branch is in the half of the trajectory
-    with which it shares turns, because they are not independent.
-
-    >>> from creditflow.wrappers.trajectory import Turn
-    >>> a, b, c = (Trajectory(i, "g", "t", (Turn("s", "go", "s"),), False, 0.0, "failed", "s") for i in "abc")
-    >>> halves([c, a, b]).tolist()
-    [False, False, True]
-    """
-    by_id = {member.trajectory_id: member for member in members}
-    roots: dict[str, str] = {}
-    for member in members:
-        line = [member]
-        while line[-1].trajectory_id not in roots and line[-1].parent and line[-1].fork_turn > 0:
-            line.append(by_id[line[-1].parent])
-        root = roots.get(line[-1].trajectory_id, line[-1].trajectory_id)
-        roots.update((ancestor.trajectory_id, root) for ancestor in line)
-    rank = {root: i for i, root in enumerate(sorted(set(roots.values())))}
-    return np.array([rank[roots[member.trajectory_id]] % 2 == 1 for member in members], np.bool_)
-
-
-def visits_by_distance(process: RewardProcess, groups: Sequence[Group]) -> Visits:
-    """Visits to states from which the other half of a group reached success, each rollout and state once.
-
-    Distances come from one half of a group's rollouts and outcomes from the other half (cross-fitting). A successful
-    rollout shortens the distances of its own states, so with its own outcome the fit would be biased.
-
-    Args:
-        process: the process of the groups.
-        groups: some groups.
-
-    Returns:
-        int64 (M,), hops to success on the edges of the other half, and float64 (M,), R_i / ρ of the visiting rollout.
-    """
-    episodes = EpisodeIndex.joined([group.episode_index for group in groups])
-    second = np.concatenate([halves(group.trajectories) for group in groups])
-    code, _ = distinct(episodes.episode.astype(np.int64) * process.size + process.state[episodes.stored])
-    rollout, state = np.divmod(code, max(process.size, 1))
-    half = second[process.trajectory]
-    hops = np.where(second[rollout], process.hops(~half)[state], process.hops(half)[state])
-    reachable = np.isfinite(hops)
-    rate = np.repeat(process.success_rate, np.diff(process.members))
-    return hops[reachable].astype(np.int64), (process.outcome / rate)[rollout[reachable]]
-
-
-def pooled_levels(visits: Sequence[Visits], discount: float, weight: float) -> Floats:
-    """f(d) = [w γ^d + Σ R_i/ρ] / [w + n_d] over the n_d visits of a batch at distance d, up to the largest d of any.
-
-    Args:
-        visits: the values of ``visits_by_distance`` for each group.
-        discount: γ.
-        weight: w > 0.
-    """
-    distance = np.concatenate([np.zeros(0, np.int64), *(hops for hops, _ in visits)])
-    ratio = np.concatenate([np.zeros(0), *(ratios for _, ratios in visits)])
-    count = np.bincount(distance)
-    levels: Floats = (weight * discount ** np.arange(len(count)) + np.bincount(distance, ratio)) / (weight + count)
-    return levels
-
-
-def by_distance(hops: Floats, discount: float, levels: Floats | None = None) -> Floats:
-    """γ^d, or f(d) where ``levels`` has it, and 0 where no success can be reached.
-
-    >>> by_distance(np.array([0.0, 1.0, 2.0, np.inf]), 0.5, np.array([1.0, 0.7]))
-    array([1.  , 0.7 , 0.25, 0.  ])
+    >>> by_distance(np.array([0.0, 1.0, 2.0, np.inf]), 0.5)
+    array([1.  , 0.5 , 0.25, 0.  ])
     """
     reachable = np.isfinite(hops)
-    finite = np.where(reachable, hops, 0.0)
-    value = discount**finite
-    if levels is not None and len(levels):
-        at = finite.astype(np.int64)
-        value = np.where(at < len(levels), levels[np.minimum(at, len(levels) - 1)], value)
-    return np.where(reachable, value, 0.0)
+    return np.where(reachable, discount ** np.where(reachable, hops, 0.0), 0.0)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import PenaltyScheme
 from creditflow.wrappers.credit.registry import register
@@ -18,7 +18,6 @@ from creditflow.wrappers.records.group import Group, backward_sums, number_codes
 
 __all__ = ["HGPO", "history_groups"]
 
-MAX_LEVELS: Final = 64  # longer histories than in any prompt; larger powers of it would overflow
 WEIGHT_EPS: Final = 1e-6  # added by the released code to the sum of the remaining weights
 
 
@@ -43,8 +42,7 @@ class HGPO(StateScheme, PenaltyScheme):
         discount: γ.
         history_length: K, number of earlier states in the finest level. The paper uses 2 and 4.
         weight_exponent: α ≥ 0. 0 weights all levels equally, a large α almost only the finest.
-        weight_offset: w_k = (k + ``weight_offset``)^α: 1 (paper), 2 (released code).
-        zero_levels: "keep" (paper, our reading) or "drop" (released code).
+        levels: "paper" (our reading), or "released": w_k = (k + 2)^α, and levels of credit 0 are dropped.
         step_scale: "std", or "none" (released scripts for WebShop).
         std_eps: added to the standard deviations.
     """
@@ -64,35 +62,34 @@ class HGPO(StateScheme, PenaltyScheme):
         "paper": {},
         "release": {
             "key": "text",
-            "weight_offset": 2.0,
-            "zero_levels": "drop",
+            "levels": "released",
             "std_eps": 1e-6,
             "invalid_penalty": 0.1,
         },
     }
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
+    ranges = {
+        "discount": "[0, 1]",
+        "std_eps": "[0, inf)",
+        # longer histories than in any prompt; larger powers of it would overflow
+        "history_length": "[0, 64]", "weight_exponent": "[0, 64]",
+    }  # fmt: skip
 
     discount: float = 0.95
     history_length: int = 2
     weight_exponent: float = 1.0
-    weight_offset: float = 1.0
-    zero_levels: Literal["keep", "drop"] = "keep"
+    levels: Literal["paper", "released"] = "paper"
     step_scale: Scale = "std"
     std_eps: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
-        require_range(self, "history_length", 0, MAX_LEVELS)
-        require_range(self, "std_eps", 0.0, np.inf)
-        require_range(self, "weight_exponent", 0.0, MAX_LEVELS)
-        require_range(self, "weight_offset", 0.0, MAX_LEVELS, above=True)
 
     @property
     def released_form(self) -> bool:
         """Whether levels count as in the released code."""
-        return self.zero_levels == "drop"
+        return self.levels == "released"
+
+    def weight(self, level: int) -> float:
+        """w_k, the weight of the comparison that looks back k states."""
+        return float((level + (2 if self.released_form else 1)) ** self.weight_exponent)
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -102,7 +99,7 @@ class HGPO(StateScheme, PenaltyScheme):
         returns = backward_sums(rewards, episodes.offsets, self.discount)
         scores = returns - penalties[episodes.stored]
         magnitude = backward_sums(np.abs(rewards), episodes.offsets, self.discount) + penalties[episodes.stored]
-        position = episodes.own - episodes.offsets[group.arrays.trajectory]
+        position = episodes.number[episodes.own]
         total, weights = np.zeros(len(group.arrays.reward)), np.zeros(len(group.arrays.reward))
         states = self.states(group).state[episodes.stored]
         levels = list(history_groups(states, episodes.offsets, self.history_length))
@@ -119,15 +116,14 @@ class HGPO(StateScheme, PenaltyScheme):
             rows=np.tile(episodes.stored, len(levels)),
         )
         for level, compared in enumerate(every.reshape(len(levels), -1)[:, episodes.own]):
-            counted = (position >= level) & (compared != 0.0) if self.zero_levels == "drop" else True
-            weight = np.where(counted, (level + self.weight_offset) ** self.weight_exponent, 0.0)
+            counted = (position >= level) & (compared != 0.0) if self.released_form else True
+            weight = np.where(counted, self.weight(level), 0.0)
             total = total + weight * compared
             weights = weights + weight
-        eps = WEIGHT_EPS if self.zero_levels == "drop" else 0.0
+        eps = WEIGHT_EPS if self.released_form else 0.0
         step = np.divide(total, weights + eps, out=np.zeros_like(total), where=weights > 0.0)
         return Credit.of(
             group,
-            outcome=np.zeros(group.arrays.size),
             step={"weighted mean over levels of history": step},
             rewards=returns[episodes.own],
             diagnostics={"history_group": levels[-1][0][episodes.own], "step_advantage": step},

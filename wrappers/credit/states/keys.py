@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.embedding import HashingEmbedder
 from creditflow.wrappers.canonical.merge import ended_turns, merged_states, similar_states
-from creditflow.wrappers.credit.base import Scheme, require_range
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group, StateIndex
 
 __all__ = ["MergingScheme", "StateScheme", "of_nodes", "without_contrast"]
@@ -50,14 +50,9 @@ class StateScheme(Scheme):
 
     key: Literal["state", "text"] = "state"
 
-    def leaders(self, group: Group) -> NDArray[np.int32] | None:  # noqa: ARG002  # read by schemes that merge
-        """int32 (K,): the key that represents each of the group's keys, or None if nothing is merged."""
-        return None
-
-    def states(self, group: Group, leaders: NDArray[np.int32] | None = None) -> StateIndex:
-        """The group's states by ``key``, after merging by ``leaders``, if the caller has them already."""
-        states, leaders = group.states(self.key), self.leaders(group) if leaders is None else leaders
-        return states if leaders is None else merged_states(states, leaders)
+    def states(self, group: Group) -> StateIndex:
+        """The group's states by ``key``."""
+        return group.states(self.key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +68,8 @@ class MergingScheme(StateScheme):
         merge_text: text that is compared: the text "key" itself, or the "observation" where keys are digests.
     """
 
+    ranges = {"merge_threshold": "(0, 1]"}
+
     merge: Literal["none", "hash"] = "none"
     merge_threshold: float = 0.9
     merge_text: Literal["key", "observation"] = "key"
@@ -80,7 +77,6 @@ class MergingScheme(StateScheme):
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        require_range(self, "merge_threshold", 0.0, 1.0, above=True)
         if self.merge != "none" and self.key != "text":
             raise ConfigError(f"{self.name}: merge={self.merge!r} compares texts; use key='text' with it")
 
@@ -96,3 +92,8 @@ class MergingScheme(StateScheme):
             group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, end_states=self.ended(group)
         )
         return clusters.leader
+
+    def states(self, group: Group, leaders: NDArray[np.int32] | None = None) -> StateIndex:
+        """The group's states by ``key``, after merging; ``leaders``: those of ``leaders(group)``, if the caller has them already."""
+        states, leaders = group.states(self.key), self.leaders(group) if leaders is None else leaders
+        return states if leaders is None else merged_states(states, leaders)

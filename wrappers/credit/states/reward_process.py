@@ -66,7 +66,7 @@ class RewardProcess(NamedTuple):
             stationary: truncated trajectories end with their outcome too.
         """
         arrays, before = group.arrays, group.first_turns
-        position = np.arange(len(arrays.reward)) - arrays.offsets[arrays.trajectory] + before[arrays.trajectory]
+        position = group.episode_index.number[group.episode_index.own]
         end = arrays.end[arrays.trajectory]
         truncated = arrays.last & (end == TRUNCATED)
         return cls(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, ReleasedOutcomeScheme
 from creditflow.wrappers.credit.registry import register
@@ -93,6 +93,7 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
     properties = frozenset(
         {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "telescoping", "ties_zero"}
     )
+    ranges = {"discount": "[0, 1]"}
 
     discount: float = 0.9
     action_weight: float = 1.0
@@ -105,7 +106,6 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
     def __post_init__(self) -> None:
         """Check every parameter."""
         super().__post_init__()
-        require_range(self, "discount", 0.0, 1.0)
         if self.pruning == "alfworld" and self.propagation != "first_seen_rewards":
             raise ConfigError(
                 "rewardflow: pruning='alfworld' bridges skipped turns in the released propagation only; use "
@@ -150,7 +150,7 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
             names = graph.keys
         # the released code compares all turns of a state, and lets the pruned ones differ
         edges = np.ones(len(pruned), np.bool_) if self.propagation == "first_seen_rewards" else ~pruned
-        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale, std_eps=self.std_eps)
+        outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale)
         penalties = self.penalties(group)
         compared = normalize(
             rewards - penalties,

@@ -8,10 +8,12 @@ and Java (see ``java``).
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +21,9 @@ import numpy as np
 
 from creditflow.envs.errors import DataError, ServiceError, short_repr
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
-from creditflow.envs.files.linking import link_or_copy
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.envs.wikisearch.retrieval.base import Corpus, Passage
+from creditflow.envs.wikisearch.retrieval.base import Corpus, Passage, Ranking, no_ranking
 from creditflow.envs.wikisearch.retrieval.disk_corpus import PASSAGES
-from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_ranking
 from creditflow.envs.wikisearch.retrieval.engines.java import (
     DEFAULT_MEMORY,
     JavaMachine,
@@ -33,11 +33,11 @@ from creditflow.envs.wikisearch.retrieval.engines.java import (
     java_machine,
 )
 
-__all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene", "row_by_id"]
+__all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene"]
 
 MAX_ID_BYTES: Final = 8_000  # of an id; Lucene's terms have at most 32,766
 MAX_CLAUSES: Final = 2**31 - 1  # different words of one query; Lucene's own limit is 1,024
-BLANK: Final = "".join(map(chr, range(33)))  # characters that Java trims
+_BLANK: Final = "".join(map(chr, range(33)))  # characters that Java trims
 _CONTROL: Final = dict.fromkeys((*range(32), 127), " ")
 
 
@@ -69,7 +69,7 @@ class LuceneBuilder:
             raise DataError(f"Lucene takes ids of at most {MAX_ID_BYTES} bytes; got {short_repr(passage.id[:60])}…")
         if plain_text(passage.id) != passage.id:
             raise DataError(f"Lucene takes ids of valid Unicode; {passage.id[:60]!r} contains a lone surrogate")
-        self._expected += bool(passage.contents.strip(BLANK))
+        self._expected += bool(passage.contents.strip(_BLANK))
 
     def finish(self) -> dict[str, Any]:
         """Run the indexer.
@@ -79,7 +79,10 @@ class LuceneBuilder:
         """
         half = max(64, _mebibytes(self._memory) // 2)
         with tempfile.TemporaryDirectory(dir=self._folder.parent, prefix=f"{self._folder.name}.in.") as source:
-            link_or_copy(self._folder / PASSAGES, Path(source) / PASSAGES)  # the indexer reads every file of a folder
+            try:  # the indexer reads every file of a folder, so it gets one with the passages alone
+                os.link(self._folder / PASSAGES, Path(source) / PASSAGES)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(self._folder / PASSAGES, Path(source) / PASSAGES)
             done = subprocess.run(  # noqa: S603 - the Java and jar that were checked
                 [
                     str(self._java.command), f"-Xmx{self._memory}", "-cp", str(self._jar), "io.anserini.index.IndexCollection",
@@ -110,9 +113,8 @@ class LuceneIndex:
     """An opened index as a ``RowIndex``.
 
     Args:
-        path: folder of the Lucene index.
-        row: maps a hit's id and its number in the index to a row.
-        size: number of passages in the corpus; None for the number of documents in the index.
+        path: folder of the index.
+        corpus: its passages, found by id.
         memory: limit of Java's heap, set once per process; "" for the running limit, or 1g.
         threads: threads that search the queries of one call.
 
@@ -121,14 +123,11 @@ class LuceneIndex:
         ServiceError: Java does not start.
     """
 
-    def __init__(
-        self, path: Path, row: Callable[[str, int], int], size: int | None = None, memory: str = "", threads: int = 1
-    ) -> None:
+    def __init__(self, path: Path, corpus: Corpus, memory: str = "", threads: int = 1) -> None:
         self._machine: JavaMachine = java_machine(memory)
-        self._row, self._threads, self._path = row, threads, path
+        self._corpus, self._threads, self._path = corpus, threads, path
         self._searcher: Any = self._machine.call(self._open)
         self.documents: int = self._searcher.num_docs
-        self._size = self.documents if size is None else size
 
     def _open(self, jnius: Any) -> Any:
         try:
@@ -139,7 +138,7 @@ class LuceneIndex:
         return searcher
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._corpus)
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """The best ``k`` rows for each query.
@@ -154,13 +153,21 @@ class LuceneIndex:
         results = self._machine.call(lambda jnius: self._search(jnius, plain, k))
         return [
             (
-                np.array([self._row(name, number) for name, number, _ in hits], np.int64),
-                np.array([score for _, _, score in hits], np.float32),
+                np.array([self._row(name) for name, _ in hits], np.int64),
+                np.array([score for _, score in hits], np.float32),
             )
             for hits in results
         ]
 
-    def _search(self, jnius: Any, queries: Sequence[str], k: int) -> list[list[tuple[str, int, float]]]:
+    def _row(self, name: str) -> int:
+        row = self._corpus.row(name)
+        if row is None:
+            raise DataError(
+                f"{self._path}: returned the document {name[:60]!r}, which the corpus does not have; they do not belong together"
+            )
+        return row
+
+    def _search(self, jnius: Any, queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         try:
             if self._threads == 1 or len(queries) == 1:
                 answers = [self._searcher.search(query, k) for query in queries]
@@ -168,47 +175,13 @@ class LuceneIndex:
                 names = [str(number) for number in range(len(queries))]
                 batch = self._searcher.batch_search(queries, names, k, self._threads)
                 answers = [batch[name] for name in names]
-            return [[(hit.docid, hit.lucene_docid, hit.score) for hit in hits] for hits in answers]
+            return [[(hit.docid, hit.score) for hit in hits] for hits in answers]
         except jnius.JavaException as error:
             raise ServiceError(f"Lucene failed: {_java_message(error)}") from error
-
-    def documents_at(self, numbers: Sequence[int]) -> list[tuple[str, str | None]]:
-        """Id and stored raw text (None if it was not stored) of documents by their number in the index."""
-
-        def read(_: Any) -> list[tuple[str, str | None]]:
-            return [((document := self._searcher.doc(number)).get("id"), document.raw()) for number in numbers]
-
-        return self._machine.call(read)
-
-    def number_of(self, name: str) -> int | None:
-        """The number in the index of the document with this id, or None."""
-
-        def find(jnius: Any) -> int | None:
-            term = jnius.autoclass("org.apache.lucene.index.Term")("id", plain_text(name))
-            query = jnius.autoclass("org.apache.lucene.search.TermQuery")(term)
-            hits = self._searcher.search(query, 1)
-            return int(hits[0].lucene_docid) if len(hits) else None
-
-        return self._machine.call(find)
 
 
 def _java_message(error: Exception) -> str:
     return str(error).removeprefix("JVM exception occurred: ")[:300]
-
-
-def row_by_id(corpus: Corpus, path: Path) -> Callable[[str, int], int]:
-    """A function that finds hits in a corpus by their ids."""
-
-    def row(name: str, number: int) -> int:
-        del number
-        row = corpus.row(name)
-        if row is None:
-            raise DataError(
-                f"{path}: returned the document {name[:60]!r}, which the corpus does not have; they do not belong together"
-            )
-        return row
-
-    return row
 
 
 def open_lucene(files: ChecksummedFolder, corpus: Corpus, memory: str = "", threads: int = 1) -> LuceneIndex:
@@ -217,7 +190,7 @@ def open_lucene(files: ChecksummedFolder, corpus: Corpus, memory: str = "", thre
     Raises:
         DataError: Lucene cannot open it, or its size differs from its header.
     """
-    index = LuceneIndex(files.path, row_by_id(corpus, files.path), len(corpus), memory, threads)
+    index = LuceneIndex(files.path, corpus, memory, threads)
     indexed = files.fact("indexed", int)
     if index.documents != indexed:
         raise DataError(f"{files.path} has {index.documents} documents, expected {indexed}; {files.how_to_fix}")

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.panels.alfworld import manifest_rows, released_rows
 from helpers.processes.child_process import outputs_of
 from helpers.shared_data import shared_file
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.check import compare_games, named_games, read_games
+from creditflow.envs.alfworld.game_files.check import compare_games, read_games
+from creditflow.envs.alfworld.game_files.content import game_task
 from creditflow.envs.alfworld.game_files.folder import iter_archive
-from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.panel import manifest_rows, released_rows
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import load_panel
@@ -26,7 +26,6 @@ from creditflow.train.cli import main
 ARCHIVE = shared_file("data/alfworld/alfworld_games_full.tar.xz")
 FOLDER = shared_file("data/alfworld/json_2.1.1").parent
 PANEL = load_panel("alfworld", "released-v2")
-NAMED = named_games(("train", "valid_seen", "valid_unseen"))  # 20 games of the release that are not in the archive
 GAMES, SAMPLE, ENOUGH = 3_807, 200, 800
 
 
@@ -72,8 +71,7 @@ def test_the_archive_is_as_the_manifest_says(capsys: pytest.CaptureFixture[str])
     assert [(part["part"], part["counts"]["same"]) for part in report["parts"]] == [
         ("train", 3_547), ("valid_seen", 134), ("valid_unseen", 126),
     ]  # fmt: skip
-    assert [(one["kind"], one["name"]) for one in report["differences"]] == [("missing", name) for name in NAMED]
-    assert not any(part["published_complete"] for part in report["parts"])
+    assert report["differences"] == []  # 20 games of the release are neither listed nor in the archive
 
 
 def test_the_open_folder_holds_a_part_of_every_split() -> None:

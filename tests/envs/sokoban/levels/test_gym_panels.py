@@ -9,9 +9,9 @@ from importlib.resources import files
 from itertools import islice
 
 import pytest
+from helpers.panels.sokoban import COUNTS, GYM_PANELS, gym_panel_rows
 
 from creditflow.envs.sokoban import SokobanEnv, level_oracle, level_task, named_level, parse_level
-from creditflow.envs.sokoban.panel import COUNTS, GYM_PANELS, gym_panel_rows
 from creditflow.envs.sokoban.tasks import build_task
 from creditflow.envs.tasks import load_panel, panel_names
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban import SokobanEnv, parse_level
 from creditflow.envs.sokoban.observations.text import SYMBOL_SETS, TEXT_FORMATS, TextView
@@ -92,21 +91,9 @@ def test_the_legend_explains_what_the_text_uses():
     assert legends["grid_coordinates"] == f"{legends['grid']}; {legends['coordinates']}"
 
 
-def test_symbols_can_be_mapped_one_by_one():
-    view = TextView({"wall": "W", "box_on_target": "B"})
-    assert view.symbols == "W_OXBPS"
-    env = creditflow.make("sokoban", level=LEVEL.xsb, symbols={"player_on_target": "@"})
-    assert env.reset()[0].split("\n")[1] == "# @ _ X √ O _ #"
-
-
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"symbols": {"boxes": "B"}}, "did you mean 'box'"),
-        ({"symbols": {7: "B"}}, "kind of cell"),
-        ({"symbols": {"box": "#"}}, "seven different"),
-        ({"symbols": {"box": "BX"}}, "seven different"),
-        ({"symbols": {"box": 3}}, "seven different"),
         ({"text_format": "coordinate"}, "did you mean 'coordinates'"),
         ({"text_format": None}, "text_format"),
     ],

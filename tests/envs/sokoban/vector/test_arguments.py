@@ -32,7 +32,6 @@ def envs():
         ({"autoreset_mode": None}, "unknown autoreset_mode None"),
         ({"obs_mode": "grit"}, "did you mean 'grid'"),
         ({"n_actions": 5}, "must be 4 or 9"),
-        ({"render_mode": "human"}, "shows one environment"),
         ({"moves_per_turn": 2, "action_mode": "discrete"}, "needs action_mode='text'"),
         ({"moves_per_turn": 2}, "one move per step"),
         ({"moves_per_turn": 2, "max_moves": 4}, "one move per step"),

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.text.vectors.shards import PRECISIONS, Shard, encoded_rows, join_parts, open_shards, unfinished
+from creditflow.envs.text.vectors.shards import PRECISIONS, Shard, append_rows, encoded_rows, open_shards
 
 VECTORS = np.random.default_rng(0).standard_normal((11, 6)).astype(np.float32)
 
 
+def mapped(folder: Path) -> Callable[[str, str], NDArray[Any]]:
+    return lambda name, dtype: np.memmap(folder / name, dtype, "r")
+
+
 def write(folder: Path, vectors: NDArray[np.float32], precision: str, part: int, per_shard: int) -> list[Shard]:
-    parts, target = [], folder / "shards"
+    target = folder / "shards"
     target.mkdir()
     for start in range(0, len(vectors), part):
-        files = {}
-        for kind, data in encoded_rows(vectors[start : start + part], precision).items():
-            files[kind] = folder / f"{kind}.{start}"
-            files[kind].write_bytes(data)
-        parts.append(files)
-    join_parts(parts, target, precision, per_shard)
+        append_rows(target, start // (part * per_shard), vectors[start : start + part], precision)
     rows, dimension = vectors.shape
     return open_shards(
-        unfinished(target), target, rows=rows, dimension=dimension, precision=precision, shard_rows=part * per_shard
+        mapped(target), target, rows=rows, dimension=dimension, precision=precision, shard_rows=part * per_shard
     )
 
 
@@ -41,25 +38,12 @@ def test_rows_come_back_from_mapped_shards(tmp_path: Path, precision: str, part:
     assert all(isinstance(shard.vectors.base, np.memmap | np.ndarray) for shard in shards)
     assert [shard.start for shard in shards] == list(range(0, 11, part * per_shard))
     found = np.concatenate([shard.decoded(slice(None)) for shard in shards])
-    bound = {"float32": 0.0, "float16": 2.0**-11, "int8": 0.5 / 127}[precision]
+    bound = {"float32": 0.0, "float16": 2.0**-11}[precision]
     largest = np.abs(VECTORS).max(axis=1, keepdims=True)
     assert (np.abs(found - VECTORS) <= bound * largest * (1 + 1e-5)).all()
 
 
-@settings(deadline=None)
-@given(npst.arrays(np.float32, (4, 5), elements=st.floats(-1e4, 1e4, width=32)))
-def test_an_int8_row_is_within_half_a_step_and_zero_stays_zero(vectors: NDArray[np.float32]) -> None:
-    data = encoded_rows(vectors, "int8")
-    levels = np.frombuffer(data["vectors"], "<i1").reshape(4, 5)
-    scales = np.frombuffer(data["scales"], "<f4")
-    found = Shard(0, levels, scales).decoded(slice(None))
-    step = np.abs(vectors).max(axis=1, keepdims=True) / 127
-    assert (np.abs(found - vectors) <= step * 0.5001 + 1e-37).all()
-
-
-@pytest.mark.parametrize(
-    ("precision", "value"), [("float16", 1e30), ("float32", np.nan), ("int8", np.inf), ("int8", np.nan)]
-)
+@pytest.mark.parametrize(("precision", "value"), [("float16", 1e30), ("float32", np.nan), ("float16", np.inf)])
 def test_a_value_that_the_precision_cannot_hold_is_an_error(precision: str, value: float) -> None:
     with pytest.raises(DataError, match="must be finite"), np.errstate(all="ignore"):
         encoded_rows(np.array([[1.0, value]], np.float32), precision)
@@ -72,7 +56,7 @@ def test_a_truncated_shard_is_named(tmp_path: Path, precision: str) -> None:
     size = VECTORS.shape[1] * np.dtype(PRECISIONS[precision]).itemsize
     shard.write_bytes(shard.read_bytes()[:-size])
     with pytest.raises(DataError, match=r"vectors\.0001\..*has 4 rows of 6 numbers, expected 5"):
-        open_shards(unfinished(tmp_path / "shards"), tmp_path, rows=11, dimension=6, precision=precision, shard_rows=6)
+        open_shards(mapped(tmp_path / "shards"), tmp_path, rows=11, dimension=6, precision=precision, shard_rows=6)
 
 
 @pytest.mark.parametrize(

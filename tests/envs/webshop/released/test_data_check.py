@@ -14,20 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.hostile_files import worse_file
+from helpers.panels.manifests import build_manifest, write_manifest
 from helpers.worlds.webshop_small import FILES, HUMAN, Contents, file_contents, record, small_stock, write_shop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.envs.data_report import DataReport
 from creditflow.envs.errors import CreditflowError, DataError
-from creditflow.envs.webshop.catalogue import check as check_module
+from creditflow.envs.manifests import KINDS, DataReport
 from creditflow.envs.webshop.catalogue.check import (
-    KINDS,
     Manifest,
-    build_manifest,
     check_shop,
     load_manifest,
-    write_manifest,
 )
 from creditflow.envs.webshop.catalogue.stock import find_files, load_stock
 from creditflow.train.cli import main
@@ -44,11 +41,6 @@ def contents() -> Contents:
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     return build_manifest(find_files(write_shop(tmp_path_factory.mktemp("released"), contents())))
-
-
-@pytest.fixture(autouse=True)
-def published(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_module, "PUBLISHED", {"products": COUNT, "synthetic": len(INSTRUCTED), "human": 1})
 
 
 def found(report: DataReport) -> dict[tuple[str, str], str]:
@@ -69,17 +61,7 @@ def test_formatting_pictures_and_unknown_keys_do_not_matter(
         item |= {"images": ["https://example.org/1.jpg"], "brand": "x", "query": f" {item['query'].upper()} "}
     report = check_shop(write_shop(tmp_path, (items, entries, human), written), manifest)
     assert not report.differences
-    assert all(part.listed_complete and part.published_complete for part in report.parts)
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_a_panel_can_be_played_with_the_released_products_alone(same: bool, manifest: Manifest, tmp_path: Path) -> None:
-    items, entries, human = contents()
-    items[0] |= {} if same else {"pricing": "$77.0"}
-    report = check_shop(write_shop(tmp_path, (items, entries, human)), manifest, ("synthetic", "human"))
-    for part, panel in zip(report.parts, ("small-synthetic-v1", "small-human-v1"), strict=True):
-        wanted = "can be played" if same else "needs the released products too"
-        assert f"panel='{panel}' {wanted}" in part.verdict
+    assert report.complete
 
 
 def test_equal_files_have_equal_goals(manifest: Manifest, tmp_path: Path) -> None:
@@ -119,29 +101,12 @@ def test_every_product_is_reported_once(
     assert report.complete == (set(drawn) == {"same"})
 
 
-def test_as_many_more_products_as_the_release_has_may_be_the_release(
-    manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    items, entries, human = contents()
-    more = {**items[0], "asin": "P99", "title": "another"}
-    for extra, published, verdict in (
-        ([more], COUNT + 1, "1 more, as many as the release has, are not in the manifest"),
-        ([], COUNT + 1, "1 of the release are missing"),
-        ([more], COUNT, "with 1 more: another catalogue"),
-    ):
-        monkeypatch.setattr(check_module, "PUBLISHED", {"products": published})
-        part = check_shop(write_shop(tmp_path / str(len(extra)), ([*items, *extra], entries, human)), manifest).parts[0]
-        assert part.listed_complete
-        assert part.published_complete == (verdict.startswith("1 more"))
-        assert verdict in part.verdict
-
-
 def test_order_matters_as_prices_and_goals_depend_on_it(manifest: Manifest, tmp_path: Path) -> None:
     items, entries, human = contents()
     items[2], items[5] = items[5], items[2]
     report = check_shop(write_shop(tmp_path, (items, entries, human)), manifest)
-    assert found(report) == {("products", "P05"): "other order"}
-    assert not report.parts[0].listed_complete
+    assert found(report) == {("products", "P05"): "changed"}
+    assert not report.complete
     assert "P02 should be" in report.differences[0].detail
 
 
@@ -160,33 +125,32 @@ def test_instructions_are_told_apart_from_products(manifest: Manifest, tmp_path:
         ("synthetic", "P02"): "missing",
         ("synthetic", "P00"): "extra",
         ("synthetic", "P04"): "unusable",
-        ("human", "P03"): "extra",
+        ("human", "P03/0"): "changed",
+        ("human", "P03/1"): "extra",
     }
 
 
 def test_absent_and_changed_human_instructions_are_told_apart(manifest: Manifest, tmp_path: Path) -> None:
     items, entries, _ = contents()
     report = check_shop(write_shop(tmp_path / "none", (items, entries, {})), manifest)
-    assert found(report) == {("human", "P03"): "missing"}
+    assert found(report) == {("human", "P03/0"): "missing"}
     changed = {"P03": [{**HUMAN[0], "instruction": "other"}]}
     assert found(check_shop(write_shop(tmp_path / "changed", (items, entries, changed)), manifest)) == {
-        ("human", "P03"): "changed"
+        ("human", "P03/0"): "changed"
     }
     (tmp_path / "none" / FILES[2]).unlink()
-    assert found(check_shop(tmp_path / "none", manifest)) == {("human", "P03"): "missing"}
+    assert found(check_shop(tmp_path / "none", manifest)) == {("human", "P03/0"): "missing"}
 
 
 def test_a_larger_catalogue_is_another_one_and_not_all_of_its_products_are_named(
     manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check_module, "NAMED_EXTRAS", 3)
+    monkeypatch.setattr("creditflow.envs.manifests.NAMED_EXTRAS", 3)
     items, entries, human = contents()
     items += [record(replace(PRODUCTS[0], asin=f"Q{number}")) for number in range(20)]
     report = check_shop(write_shop(tmp_path, (items, entries, human)), manifest)
     part = report.parts[0]
     assert (part.counts["extra"], len(report.differences)) == (20, 3)
-    assert (part.listed_complete, part.published_complete) == (True, False)
-    assert "20 more: another catalogue" in part.verdict
     assert "extra: and 15 more" in report.to_text()
 
 

@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.panels.webshop import released_rows
 from helpers.worlds.webshop_small import Contents, file_contents, small_stock, write_shop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
 from creditflow.envs.tasks import PanelRow
-from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.catalogue.stock import load_stock
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.goals.goals import cap_words
-from creditflow.envs.webshop.goals.stored import open_store
 from creditflow.envs.webshop.goals.tasks import ListedGoals, wish_hash
-from creditflow.envs.webshop.panel import released_rows
 
 PRODUCTS = [small_stock().catalogue.product(f"P{number:02d}") for number in range(10)]
 LISTED = [one.asin for number, one in enumerate(PRODUCTS) if number % 2]
@@ -61,14 +59,6 @@ def test_further_instructions_their_order_and_the_order_of_goals_do_not_matter(
     tasks = ListedGoals(load_stock(folder, goal_seed=goal_seed), rows)
     assert tasks.task_ids() == tuple(row.task_id for row in rows)
     assert [tasks.get(row.task_id).task_id for row in rows] == [row.task_id for row in rows]
-
-
-def test_a_store_has_the_goals_of_the_files(rows: list[PanelRow], tmp_path: Path) -> None:
-    folder = write_shop(tmp_path / "shop", contents())
-    import_webshop(folder, tmp_path / "store")
-    for stock in (open_store(str(tmp_path / "store")), load_stock(folder)):
-        tasks = ListedGoals(stock, rows)
-        assert {tasks.get(row.task_id).content["price_cap"] for row in rows} == {row.locator["cap"] for row in rows}
 
 
 def test_rows_are_in_the_splits_of_the_original_and_have_no_text_of_the_data(

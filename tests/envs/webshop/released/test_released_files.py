@@ -6,17 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from helpers.panels.manifests import build_manifest
+from helpers.panels.webshop import released_rows
 from helpers.shared_data import shared_file
 
 from creditflow.envs.tasks import load_panel
-from creditflow.envs.webshop.catalogue.check import build_manifest, load_manifest
-from creditflow.envs.webshop.catalogue.importing import import_webshop
+from creditflow.envs.webshop.catalogue.check import load_manifest
 from creditflow.envs.webshop.catalogue.stock import find_files, load_stock
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.panel import released_rows
 from creditflow.envs.webshop.tasks import RELEASED
 from creditflow.train.cli import main
 
@@ -29,8 +28,6 @@ def test_the_command_finds_the_released_files_complete(capsys: pytest.CaptureFix
     same = {part["part"]: part["counts"]["same"] for part in report["parts"]}
     assert same == {"products": 1_000, "synthetic": 379, "human": 10}
     assert report["differences"] == []
-    # 36 synthetic and 3 human instructions of the release are not in the open files
-    assert [part["published_complete"] for part in report["parts"]] == [True, False, False]
 
 
 def test_the_manifest_is_reproducible() -> None:
@@ -56,13 +53,12 @@ print(hashlib.sha256(json.dumps([listed, sorted(seen.items())]).encode()).hexdig
 
 
 @pytest.mark.parametrize("panel", ["small-synthetic-v1:test", "small-human-v1"])
-def test_an_id_is_the_same_goal_in_every_process(panel: str, tmp_path: Path) -> None:
-    import_webshop(FOLDER, tmp_path / "store")
+def test_an_id_is_the_same_goal_in_every_process(panel: str) -> None:
     found = []
     every = "97" if "synthetic" in panel else "1"
-    for seed, data, step in (("0", FOLDER, every), ("1", FOLDER, every), ("7", tmp_path / "store", every)):
+    for seed in ("0", "1", "7"):
         env = {**os.environ, "PYTHONHASHSEED": seed}
-        command = [sys.executable, "-c", CHILD, panel, str(data), step]
+        command = [sys.executable, "-c", CHILD, panel, str(FOLDER), every]
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
         assert done.returncode == 0, done.stderr[-2_000:]
         found.append(done.stdout)

@@ -10,7 +10,6 @@ from helpers.servers.replies import replying, serving
 
 from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.wikisearch.grading.grade import ModelJudge, make_judge
-from creditflow.envs.wikisearch.retrieval.page_readers import make_reader
 
 
 def chat(text: str) -> dict[str, Any]:
@@ -148,7 +147,6 @@ def test_an_unfinished_line_is_cut_off_a_cache(tmp_path: Path, kept: int) -> Non
 SERVER = {"url": "http://127.0.0.1:9", "model": "m"}
 
 
-@pytest.mark.parametrize("make", [make_judge, make_reader])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -160,6 +158,6 @@ SERVER = {"url": "http://127.0.0.1:9", "model": "m"}
         ({**SERVER, "cache": "a\0b"}, "must be the path"), ({**SERVER, "cache": "x" * 5_000}, "a cache that cannot be read and written"),
     ],
 )  # fmt: skip
-def test_wrong_options_of_a_model_are_configuration_errors(make: Any, options: dict[Any, Any], message: str) -> None:
+def test_wrong_options_of_a_model_are_configuration_errors(options: dict[Any, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        make(options)
+        make_judge(options)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.grading.rewards import FORMAT_RULES, REWARDS, Reward, Transcript, named_reward
+from creditflow.envs.wikisearch.actions import blocks
+from creditflow.envs.wikisearch.grading.rewards import (
+    FORMAT_RULES,
+    REWARDS,
+    Reward,
+    Transcript,
+    final_answer,
+    last_answer,
+    named_reward,
+)
 
 GOOD = "<think>a</think><search>q</search>\n\n<information>The Nile is long.</information>\n\n<think>b</think><answer>%s</answer>"
 CALLS = (
@@ -100,3 +111,16 @@ def test_any_text_has_a_reward_in_its_range(response):
         assert -1.0 <= reward(text(response)) <= 1.0, name
     for form in FORMAT_RULES.values():
         assert form(text(response)).reason
+
+
+@given(st.lists(st.sampled_from(["<answer>", "</answer>", "a", " ", "\n", "<think>", "</think>"]), max_size=12))
+def test_blocks_and_answers_are_those_that_a_pattern_finds(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    pattern = re.compile(r"<(answer|think)>(.*?)</\1>", re.DOTALL)
+    matches = [(match[1], match[2], match.start(), match.end()) for match in pattern.finditer(text)]
+    assert list(blocks(text, "answer", "think")) == matches
+    answers = re.findall(r"<answer>(.*?)</answer>", text, re.DOTALL)
+    last = re.search(r"<answer>((?:(?!</answer>).)*)</answer>\s*\Z", text, re.DOTALL)
+    transcript = Transcript(text, ())
+    assert last_answer(transcript) == (answers[-1].strip() if answers else None)
+    assert final_answer(transcript) == (last.group(1).strip() if last else None)

@@ -1,13 +1,14 @@
 """Every dialect parses what it writes, and quoted text cannot inject its tags."""
 
 import re
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.actions import Call, parse_plain, parse_tags, parse_tool_call
+from creditflow.envs.wikisearch.actions import Call, Tool, parse_plain, parse_tags, parse_tool_call
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, Dialect, dialect
 from creditflow.envs.wikisearch.render import escape_protocol_tags, one_line, searchable
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -21,11 +22,11 @@ HOSTILE = (
 
 
 @EVERY
-@given(st.text(), st.sampled_from(["search", "visit", "answer"]))
-def test_a_written_call_is_parsed_as_the_same_call(chosen: Dialect, text: str, tool: str) -> None:
+@given(st.text(), st.sampled_from(get_args(Tool)))
+def test_a_written_call_is_parsed_as_the_same_call(chosen: Dialect, text: str, tool: Tool) -> None:
     item = searchable(text)
     if item:
-        call = Call(tool, (item,))  # type: ignore[arg-type]  # sampled from the three tools
+        call = Call(tool, (item,))
         found = chosen.parse(chosen.write(call)).call
         assert found is not None
         assert (found.tool, [one_line(part) for part in found.items]) == (tool, [item])

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from helpers.worlds.retrieval_contract import PASSAGES, check_corpus, check_hostile, check_search, check_threads
@@ -15,8 +15,7 @@ from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.engines import java
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.retrieval.opening import open_engine
-from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.store import open_engine, open_store, write_store
 
 
 @pytest.mark.parametrize("check", [check_corpus, check_search, check_hostile, check_threads])
@@ -166,22 +165,12 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
         ({"corpus": "p.jsonl", "threads": 2}, "searches in one thread"),
         ({"corpus": "p.jsonl", "threads": 0}, "threads is from 1"),
         ({"corpus": "p.jsonl", "device": "cuda"}, "device work only with the engine dense"),
-        ({"corpus": "p.jsonl", "probes": 2}, "probes and device work only with the engine dense"),
         ({"index": 3}, "index is a text"),
     ],
 )
 def test_a_wrong_option_is_a_configuration_error(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         open_engine(**options)
-
-
-def test_a_prebuilt_index_needs_pyserini(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "jnius_config", ModuleType("jnius_config"))
-    with pytest.raises(MissingExtraError, match="pip install --no-deps pyserini"):
-        open_engine(index="wikipedia-dpr-100w", engine="lucene")
-    with pytest.raises(DataError, match="wikipedia-dpr-100w is not a folder"):
-        open_engine(index="wikipedia-dpr-100w")
 
 
 @pytest.mark.parametrize("made", [True, False])

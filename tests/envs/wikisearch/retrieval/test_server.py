@@ -11,8 +11,7 @@ import pytest
 from helpers.shared_data import shared_files
 
 from creditflow.envs.errors import ConfigError, ServiceError
-from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
-from creditflow.envs.wikisearch.retrieval.documents import read_document
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, read_document
 from creditflow.envs.wikisearch.retrieval.server import ServerLimits
 
 PASSAGES = [Passage(str(i), f"Title {i}", f"text {i}", f"Title {i}") for i in range(5)]

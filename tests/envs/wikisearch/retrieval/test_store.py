@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage
-from creditflow.envs.wikisearch.retrieval.documents import read_passages
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, Passage, read_passages
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
-from creditflow.envs.wikisearch.retrieval.opening import open_corpus
-from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
+from creditflow.envs.wikisearch.retrieval.store import open_corpus, open_store, write_store
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.graph import make_world
 
@@ -35,7 +33,7 @@ def test_disk_and_memory_give_equal_results(folder: Path) -> None:
     assert disk.fetch([PASSAGES[3].id, "z"]) == [PASSAGES[3], PASSAGES[-1]]
 
 
-@pytest.mark.parametrize("name", ["passages.jsonl", "postings_rows.i4", "terms.bin", "by_id.i4", "header.json"])
+@pytest.mark.parametrize("name", ["passages.jsonl", "passages.offsets", "by_id.i4", "header.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone", "empty"])
 def test_damage_is_detected_when_the_folder_is_opened(folder: Path, name: str, damage: str) -> None:
     file = folder / name

@@ -6,8 +6,7 @@ import pytest
 
 import creditflow
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus
-from creditflow.envs.wikisearch.retrieval.documents import read_passages
+from creditflow.envs.wikisearch.retrieval.base import MemoryCorpus, read_passages
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.graph import make_world

@@ -83,9 +83,9 @@ def test_it_learns_from_rollout_to_rollout_and_shapes_the_first_one_already() ->
     sparse.learn(64)
     assert not np.array_equal(first.rollout_buffer.rewards, sparse.rollout_buffer.rewards)
     assert callback.shaping is not None
-    versions = [callback.shaping.store.snapshot().version]  # type: ignore[union-attr]  # a store
+    versions = [callback.shaping.store.snapshot().version]
     first.learn(128, callback=callback, reset_num_timesteps=False)  # goes on within the episodes
-    versions.append(callback.shaping.store.snapshot().version)  # type: ignore[union-attr]  # a store
+    versions.append(callback.shaping.store.snapshot().version)
     assert 0 < versions[0] < versions[1]
 
 
@@ -95,7 +95,7 @@ def test_a_potential_over_features_reads_the_observations() -> None:
     callback = HindsightCallback("features", size=64)
     make_model(single()).learn(192, callback=callback)
     assert callback.shaping is not None
-    assert callback.shaping.store.snapshot().version >= 1  # type: ignore[union-attr]  # a store
+    assert callback.shaping.store.snapshot().version >= 1
 
 
 def test_what_it_cannot_shape_is_refused() -> None:

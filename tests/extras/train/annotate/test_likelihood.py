@@ -59,18 +59,11 @@ def test_the_likelihood_is_that_of_the_answer_after_the_history_so_far(folder: P
     histories = ["Who?\n|at s\n", "Who?\n|at s\n|<look>\n|at a\n", "Who?\n|at s\n|<look>\n|at a\n|<say>\n"]
     expected = [direct(folder, history + "|\n<answer>", "Paris</answer>") for history in histories]
     turns = done.trajectories[0].turns
-    got = [*(t.values["logp.answer"] for t in turns), turns[-1].values["logp.answer.next"]]
-    assert got == pytest.approx([total for total, _ in expected], abs=1e-4)
     means = [*(t.values["logp.answer.mean"] for t in turns), turns[-1].values["logp.answer.mean.next"]]
     assert means == pytest.approx([total / n for total, n in expected], abs=1e-5)
     # both rollouts begin with the same question
-    assert done.trajectories[1].turns[0].values["logp.answer"] == pytest.approx(got[0], abs=1e-5)
-    for scheme in ("tips", "igpo"):
-        known = [
-            replace(t, turns=tuple(replace(u, values={**u.values, "value.critic": 0.0}) for u in t.turns))
-            for t in done.trajectories
-        ]
-        assert np.isfinite(credit.make(scheme).assign(replace(done, trajectories=tuple(known))).flat_advantages).all()
+    assert done.trajectories[1].turns[0].values["logp.answer.mean"] == pytest.approx(means[0], abs=1e-5)
+    assert np.isfinite(credit.make("igpo").assign(done).flat_advantages).all()
 
 
 def test_of_several_answers_the_first_or_the_best_counts(folder: Path) -> None:
@@ -102,15 +95,15 @@ def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
     model, tokenizer = open_pretrained(str(folder), device="cpu")
     prefix, target = (tokenizer.encode(text, add_special_tokens=False) for text in ("\n<answer>", "Paris</answer>"))
     for before, got in (
-        ([5, 6], done.turns[0].values["logp.answer"]),
-        ([5, 6, 7, 8, 9], done.turns[1].values["logp.answer"]),
-        ([5, 6, 7, 8, 9, 10, 11], done.turns[1].values["logp.answer.next"]),
+        ([5, 6], done.turns[0].values["logp.answer.mean"]),
+        ([5, 6, 7, 8, 9], done.turns[1].values["logp.answer.mean"]),
+        ([5, 6, 7, 8, 9, 10, 11], done.turns[1].values["logp.answer.mean.next"]),
     ):
         ids = [*before, *prefix, *target]
         with torch.no_grad():
             scores = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), -1)
         places = range(len(ids) - len(target), len(ids))
-        assert got == pytest.approx(sum(float(scores[k - 1, ids[k]]) for k in places), abs=1e-4)
+        assert got == pytest.approx(np.mean([float(scores[k - 1, ids[k]]) for k in places]), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +122,6 @@ def test_logs_and_tasks_that_cannot_be_scored_are_rejected(
 ) -> None:
     with pytest.raises(AnnotationError, match=message):
         annotate([searched(**change)], annotator(folder, **settings))
-
-
-def test_a_log_without_texts_is_rejected(folder: Path) -> None:
-    bare = Group(group(walk("s a g")).trajectories, {"answers": ["Paris"]})
-    with pytest.raises(AnnotationError, match="recorded without texts"):
-        annotate([bare], annotator(folder))
 
 
 def test_wrong_models_and_settings_are_rejected(folder: Path, tmp_path: Path) -> None:

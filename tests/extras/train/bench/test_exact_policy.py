@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -22,7 +21,7 @@ from creditflow.agents.base import View
 from creditflow.agents.language_model.agent import LanguageModelAgent, decide
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.language_model import trie_search
+from creditflow.train.bench.language_model import completion_trie
 from creditflow.train.bench.language_model.policy import ExactPolicy
 from creditflow.train.bench.language_model.tables import PromptTable, prompt_table
 
@@ -142,53 +141,11 @@ def test_neither_the_size_of_batches_nor_other_prompts_change_a_row(monkeypatch:
     table = first_table(agent, env)
     policy = ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=0.0)
     prompts = [ids[cut:] for ids in table.prompts[:2] for cut in (0, 1, 0, 2)]  # of three lengths, some of them twice
-    actions = np.resize([0, 1, 4], len(prompts))  # "left" and "right" cannot be written with these tokens
-
-    def found() -> tuple[Any, list[list[int]]]:
-        drawn = policy.sample_completions(prompts, actions, np.random.default_rng(0))
-        return policy.rows(prompts), [ids.tolist() for ids in drawn]
-
-    together, drawn = found()
+    together = policy.rows(prompts)
     np.testing.assert_allclose(together, [policy.rows([ids])[0] for ids in prompts], atol=2e-6)
-    monkeypatch.setattr(trie_search, "PROMPT_ROWS", 2)
-    monkeypatch.setattr(trie_search, "STEP_ROWS", 3)
-    in_parts, drawn_in_parts = found()
-    np.testing.assert_allclose(in_parts, together, atol=2e-6)
-    assert drawn_in_parts == drawn
-
-
-@pytest.mark.parametrize("action", [0, 1, 4])
-@pytest.mark.parametrize("seed", [3, 4])
-def test_completions_of_an_action_are_sampled_in_proportion_to_their_probability(seed: int, action: int) -> None:
-    agent, tokenizer = tiny_agent(seed, 2, tokens=("up", "u", "p", "down", "Ġ"))
-    env = sokoban()
-    table = first_table(agent, env)
-    policy = ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=0.0)
-    count, chat = 3000, agent.conversations.chat
-    drawn = policy.sample_completions([table.prompts[0]] * count, np.full(count, action), np.random.default_rng(5))
-    seen = Counter(tuple(ids.tolist()) for ids in drawn)
-    expected: dict[tuple[int, ...], float] = {}
-    model: Any = policy.model
-    vocabulary = model.config.vocab_size
-    with torch.inference_mode():
-        first = torch.softmax(model(input_ids=torch.tensor([table.prompts[0].tolist()])).logits[0, -1].double(), -1)
-        for a in range(vocabulary):
-            if a in chat.end_ids:
-                expected[a,] = float(first[a])
-                continue
-            ids = torch.tensor([[*table.prompts[0].tolist(), a]])
-            second = torch.softmax(model(input_ids=ids).logits[0, -1].double(), -1)
-            expected |= {(a, b): float(first[a] * second[b]) for b in range(vocabulary)}
-    read = {ids: policy.trie.action_of(ids[:-1] if ids[-1] in chat.end_ids else ids) for ids in expected}
-    fits = {ids: p for ids, p in expected.items() if (read[ids] if read[ids] >= 0 else 4) == action}
-    assert seen.keys() <= fits.keys()
-    total = sum(fits.values())
-    # Pearson's statistic over completions that are expected often enough, with the rest as one more
-    often = {ids: count * p / total for ids, p in fits.items() if count * p / total >= 5}
-    rest = count - sum(often.values())
-    statistic = sum((seen[ids] - n) ** 2 / n for ids, n in often.items())
-    statistic += (count - sum(seen[ids] for ids in often) - rest) ** 2 / max(rest, 5.0)
-    assert statistic <= len(often) + 4 * np.sqrt(2 * len(often)) + 4
+    monkeypatch.setattr(completion_trie, "PROMPT_ROWS", 2)
+    monkeypatch.setattr(completion_trie, "STEP_ROWS", 3)
+    np.testing.assert_allclose(policy.rows(prompts), together, atol=2e-6)
 
 
 def test_other_actions_and_dialects_with_thoughts_are_rejected() -> None:

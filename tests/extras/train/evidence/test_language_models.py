@@ -28,8 +28,7 @@ from evidence.language_models.work import LearningWork, TurnForm, WarmUpWork
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.train.bench.jobs import JobRunner
-from creditflow.train.bench.learning.batch import batch_credit
-from creditflow.train.bench.learning.loss import ascent_weights, loss_turns
+from creditflow.train.bench.learning.batch import ascent_weights, batch_credit, loss_turns
 from creditflow.train.bench.learning.stack import split_rows
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs

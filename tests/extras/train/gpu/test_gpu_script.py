@@ -103,7 +103,7 @@ def test_the_recipes_model_has_the_parameters_of_qwen() -> None:
     from gpu.recipe import SIZES
     from transformers import Qwen2Config
 
-    from creditflow.train.run.estimate.sizes import ModelSizes, known_sizes
+    from creditflow.train.run.estimate.memory import ModelSizes, known_sizes
 
     sizes = ModelSizes.of(Qwen2Config(**SIZES, tie_word_embeddings=True))
     known = known_sizes("Qwen/Qwen2.5-1.5B-Instruct")

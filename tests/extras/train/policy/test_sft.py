@@ -18,6 +18,7 @@ from creditflow.train.cli import main
 from creditflow.train.policy.sft import demonstrations, sft_rows
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
+from creditflow.wrappers.records.trajectory import PARENT, Trajectory, Turn
 
 
 def demonstrated(trainer_of: Make, config: dict[str, Any], *overrides: str) -> list[Group]:
@@ -27,6 +28,16 @@ def demonstrated(trainer_of: Make, config: dict[str, Any], *overrides: str) -> l
 
 def without_tokens(groups: list[Group]) -> list[Group]:
     return [replace(g, trajectories=tuple(replace(t, tokens=None) for t in g.trajectories)) for g in groups]
+
+
+def test_an_episode_of_several_contexts_is_no_conversation_to_imitate(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path
+) -> None:
+    turns = (Turn("a", "x", "b", response="x", values={PARENT: -1.0}), Turn("b", "y", "c", values={PARENT: -1.0}))
+    episode = Trajectory("compacted", "g", "t", turns, True, 1.0, "success", "c")
+    write_jsonl(tmp_path / "log.jsonl", [episode])
+    with pytest.raises(DataError, match="'compacted' has turns of several contexts"):
+        demonstrated(trainer_of, config, f"sft.log={tmp_path}/log.jsonl", "sft.replay=false")
 
 
 @pytest.mark.parametrize("history", ["append", "window"])

@@ -21,7 +21,7 @@ def test_evaluations_have_their_own_options(
 ) -> None:
     own = "evaluation.env_options={top_k: 1, max_steps: 1}"
     run = trainer_of(config, *SEARCH, own, "update.iterations=0")
-    trained = run.rollouts._engine._make_group().members[0].base
+    trained = run.rollout_engine._make_group().members[0].base
     evaluated = run.eval_engine._make_group().members[0].base
     assert (trained.budget.top_k, trained.max_steps) == (2, 2)
     assert (evaluated.budget.top_k, evaluated.max_steps) == (1, 1)

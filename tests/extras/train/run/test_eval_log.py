@@ -93,7 +93,12 @@ def test_options_change_what_the_folder_says(model: str) -> None:
 
 @pytest.mark.parametrize(
     ("agent", "option"),
-    [("random", "--prompt"), ("expert", "--dtype"), ("react:hf:MODEL", "--dialect"), ("rag:hf:MODEL", "--window")],
+    [
+        ("random", "--prompt"),
+        ("expert", "--dtype"),
+        ("react:hf:MODEL", "--dialect"),
+        ("reflexion:hf:MODEL", "--window"),
+    ],
 )
 def test_options_that_an_agent_does_not_take_are_refused(
     agent: str, option: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

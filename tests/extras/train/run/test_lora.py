@@ -157,7 +157,7 @@ def test_the_reference_is_the_base_without_a_second_copy(trainer_of: Make, data:
     assert records[-1]["kl_reference"] > 1e-4
     assert next(run.reference.parameters()) is next(run.model.parameters())
     plain, _ = open_pretrained(str(base), device="cpu")
-    groups = run.rollouts.take(0).groups
+    groups = run.sample(0).groups
     from creditflow.train.policy.samples import make_rows
 
     rows = make_rows(groups, run.scheme.assign_batch(groups))
@@ -185,7 +185,7 @@ def test_disabling_an_adapter_leaves_it_as_it_was(trainer_of: Make, data: dict[s
         ("credit.scheme=ppo_gae", "critic.kind=separate"),
         ("credit.scheme=mt_ppo", "critic.kind=shared", "update.epochs=2"),
         ("model.lora.target_modules=[q_proj, v_proj]",),
-        ("rollout.max_staleness=1", "update.loss.kl_weight=0.1"),
+        ("update.loss.kl_weight=0.1",),
     ],
     ids=",".join,
 )

@@ -16,7 +16,7 @@ from creditflow import credit
 from creditflow.train.policy.samples import Row
 from creditflow.train.rollout.engine import RolloutReport
 from creditflow.train.run.estimate.hours import forward_flops
-from creditflow.train.run.estimate.sizes import ModelSizes
+from creditflow.train.run.estimate.memory import ModelSizes
 from creditflow.train.run.iteration_log import (
     entity_sums,
     format_iteration,

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from helpers.injected import InjectedError, failing_at
 from helpers.models.training_runs import Make, metrics, same, weights
 from safetensors.torch import save_file
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train import trainer as trainer_module
 from creditflow.train.policy import checkpoint as checkpoint_module
 from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.policy.failures import DivergedError
@@ -61,18 +55,6 @@ def test_every_iteration_logs_the_documented_metrics(finished: Trainer) -> None:
     assert all(r["first_step_ratio_deviation"] == 0.0 for r in records)
 
 
-def test_gigpo_without_its_step_part_is_grpo(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
-    # the papers aggregate token losses differently; equal aggregation isolates the advantages
-    aggregation = "update.loss.aggregation=token_mean"
-    runs = [
-        trainer_of(config, f"out={tmp_path}/a", aggregation, "credit.parameters.step_weight=0"),
-        trainer_of(config, f"out={tmp_path}/b", aggregation, "credit.scheme=grpo"),
-    ]
-    for run in runs:
-        run.run()
-    assert same(weights(runs[0]), weights(runs[1]))
-
-
 def test_micro_batches_do_not_change_a_run(
     trainer_of: Make, config: dict[str, Any], tmp_path: Path, finished: Trainer
 ) -> None:
@@ -80,59 +62,6 @@ def test_micro_batches_do_not_change_a_run(
     run.run()
     for name, parameter in weights(run).items():
         torch.testing.assert_close(parameter, weights(finished)[name], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("place", "call"),
-    [("update_policy", 2), ("evaluate", 1), ("save_checkpoint", 3), ("make_rows", 3), ("demonstrations", 1)],
-)
-def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(
-    trainer_of: Make, config: dict[str, Any], tmp_path: Path, place: str, call: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config["evaluation"] = {"panel": "small-v1:valid", "limit": 2, "samples": 1, "every": 1}
-    config["env"]["options"]["max_steps"] = 3
-    whole = trainer_of(config, f"out={tmp_path}/whole")
-    whole.run()
-    monkeypatch.setattr(trainer_module, place, failing_at(call, getattr(trainer_module, place)))
-    with pytest.raises(InjectedError):
-        trainer_of(config, f"out={tmp_path}/cut").run()
-    monkeypatch.undo()
-    resumed = trainer_of(config, f"out={tmp_path}/cut", resume=(tmp_path / "cut" / "checkpoints").is_dir())
-    resumed.run()
-    assert same(weights(resumed), weights(whole))
-    assert metrics(resumed) == metrics(whole)
-
-
-def test_a_killed_process_resumes_bit_equal(
-    trainer_of: Make, config: dict[str, Any], tmp_path: Path, finished: Trainer
-) -> None:
-    from creditflow.train.settings.reading import write_yaml
-
-    config["out"] = str(tmp_path / "killed")
-    write_yaml(tmp_path / "config.yaml", config)
-    code = (
-        "import sys, os, signal\n"
-        "from creditflow.train import trainer as t\n"
-        "from creditflow.train.settings.schema import load_settings\n"
-        "real = t.update_policy\n"
-        "def dying(*a, **k):\n"
-        "    dying.calls += 1\n"
-        "    if dying.calls == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return real(*a, **k)\n"
-        "dying.calls = 0\n"
-        "t.update_policy = dying\n"
-        "t.Trainer(load_settings(sys.argv[1])).run()\n"
-    )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[4] / "src")}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "config.yaml")], env=environment, capture_output=True, check=False
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    resumed = trainer_of(config, resume=True)
-    assert resumed.progress.folder == "rl-0000002"
-    resumed.run()
-    assert same(weights(resumed), weights(finished))
-    assert metrics(resumed) == metrics(finished)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_saves_its_state_with_a_report(

@@ -7,22 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.pretrained import AGENT_FILE, write_agent_file
 from creditflow.agents.models.pictures import pictures_of, save_tokenizer
 from creditflow.train.cli import main
-from creditflow.train.policy.batching import batches_of
-from creditflow.train.policy.logprobs import token_logprobs
-from creditflow.train.policy.samples import make_rows
-from creditflow.train.rollout.ahead import AheadGroups, read_ahead, write_ahead
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.run.assemble import make_policy_agent
-from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from creditflow.wrappers.records.picture_folder import PictureFolder, pictures_beside
@@ -69,23 +62,6 @@ def test_logged_samples_have_the_same_ids_when_they_are_built_again(logged: Call
                 ids += [*([] if tokens.prompts else prompt.tolist()), *own.tolist()]
             assert tokens.ids.tolist() == ids
     assert len(list(folder.path.iterdir())) < sum(len(t.turns) for group in groups for t in group.trajectories)
-
-
-@pytest.mark.parametrize("play", PLAYS)
-def test_groups_of_a_checkpoint_can_be_trained_on_with_the_pictures_beside_them(
-    logged: Callable[..., Any], tmp_path: Path, play: str
-) -> None:
-    groups, _, _, _, model, tokenizer = logged(play)
-    encoder = pictures_of(tokenizer)
-    assert encoder is not None
-    write_ahead(tmp_path, {0: AheadGroups(SampledGroups(groups), 0, 0.0)})
-    again = read_ahead(tmp_path, 0, 1, encoder.encode)[0].sampled.groups
-    for group, other in zip(groups, again, strict=True):
-        assert [t.tokens for t in group.trajectories] == [t.tokens for t in other.trajectories]
-    rows = make_rows(again, [Credit.of(group, outcome=np.ones(len(group))) for group in again])
-    for batch in batches_of(rows, 2048, "cpu"):
-        sampled = np.concatenate([rows[i].sampler_logprob for i in batch.rows])
-        np.testing.assert_allclose(token_logprobs(model, batch).logprob.detach().numpy(), sampled, atol=2e-5)
 
 
 def test_commands_play_and_evaluate_a_folder_with_pictures(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from helpers.models.toy_config import toy_vision_config
-from helpers.run_content import run_content
 from helpers.worlds.sokoban_episodes import LEVELS
 
 import creditflow
@@ -26,34 +24,6 @@ from creditflow.train.bench.language_model.evaluate import evaluate_exactly
 from creditflow.train.bench.language_model.policy import ExactPolicy
 from creditflow.train.bench.language_model.tables import prompt_table
 from creditflow.train.run.assemble import make_policy_agent
-from creditflow.train.trainer import Trainer
-
-
-class StoppedError(Exception):
-    """Ends a run where a kill would."""
-
-
-def test_a_resumed_run_is_the_uninterrupted_one_bit_by_bit(
-    tmp_path: Path, architecture: str, trainer_of: Callable[..., Any], settings_of: Callable[..., Any]
-) -> None:
-    config = toy_vision_config(tmp_path, architecture)
-    trainer_of(config, f"out={tmp_path / 'whole' / 'run'}").run()
-
-    class Stopping(Trainer):
-        def _train_iteration(self, iteration: int) -> None:
-            super()._train_iteration(iteration)
-            if iteration == 1:
-                raise StoppedError
-
-    out = f"out={tmp_path / 'halves' / 'run'}"
-    with pytest.raises(StoppedError):
-        Stopping(settings_of(config, out), stream=io.StringIO()).run()
-    trainer_of(config, out, resume=True).run()
-    whole, halves = (run_content(tmp_path / name / "run") for name in ("whole", "halves"))
-    assert "tokenizer/preprocessor_config.json" in whole
-    assert "model/preprocessor_config.json" in whole
-    for name in whole.keys() | halves.keys():
-        assert whole[name] == halves[name], name
 
 
 def first_view(config: dict[str, Any]) -> View:

@@ -7,10 +7,17 @@ import json
 import numpy as np
 import pytest
 from helpers.foreign_logs import ROOMS, SAMPLES, as_lines, sample
+from hypothesis import given
+from hypothesis import strategies as st
 
+from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.adapters.logs.episodes import ImportSettings
 from creditflow.train.adapters.logs.reading import SOURCES, read_log
+from creditflow.train.adapters.logs.rows import Tally, key_of
+from creditflow.train.adapters.logs.verifiers import tokens_of_trace, turns_of_trace
+from creditflow.train.policy.samples import make_rows
+from creditflow.wrappers.records import jsonl
 
 FIELDS = {  # where each sample names its states
     "messages": "",
@@ -98,14 +105,155 @@ def test_the_tokens_of_a_trace_are_those_of_its_messages(tmp_path):
             assert member.policy == "m"
 
 
-def test_of_a_branched_trace_the_last_branch_is_read_and_the_rest_counted(tmp_path):
+def node(parent, said, role="user", *, ids=(), **fields):
+    """A message of a trace; ``ids``, the tokens that it adds, of which a completion samples all but the first."""
+    sampled = role == "assistant"
+    columns = {"token_ids": list(ids), "mask": [sampled and k > 0 for k in range(len(ids))]} if ids else {}
+    columns |= {"logprobs": [-0.5] * (len(ids) - 1)} if ids and sampled else {}
+    return {"parent": parent, "message": {"role": role, "content": said}, "sampled": sampled, **columns, **fields}
+
+
+def attempt(parent, said, **fields):
+    return node(parent, said, "assistant", semantic_parents=[{"node": 1, "type": "compaction_attempt"}], **fields)
+
+
+# a task, two turns and a sub-agent's, the second with its report; a rejected summary and one from which the model goes on
+COMPACTED = [
+    node(None, "You walk.", "system", ids=[1]),
+    node(0, "room A", ids=[2]),
+    node(1, "call a helper", "assistant", ids=[3, 4]),
+    node(None, "You help.", "system", ids=[5]),
+    node(3, "look around", ids=[6]),
+    node(4, "a door", "assistant", ids=[7, 8]),
+    node(2, "it saw a door", ids=[9]),
+    node(6, "go", "assistant", ids=[10, 11]),
+    node(7, "summarise", ids=[12]),
+    attempt(8, "too long", ids=[13, 14]),
+    attempt(8, "I went", ids=[15, 16]),
+    node(None, "You walk.", "system", ids=[1]),
+    node(11, "so far: I went", ids=[17]),
+    node(12, "stop", "assistant", ids=[18, 19], semantic_parents=[{"node": 10, "type": "compaction"}]),
+    node(13, "done", ids=[20]),
+]
+
+
+def compacted(tmp_path, nodes=COMPACTED):
     rows = json.loads(json.dumps(SAMPLES["verifiers"]))
-    nodes = rows[0]["traces"][0]["nodes"]
-    nodes.append({"parent": 1, "message": {"role": "assistant", "content": "another history"}, "sampled": True})
+    rows[0]["traces"][0]["nodes"] = nodes
     report = read(tmp_path, "verifiers", rows)
-    assert [turn.response for turn in report.groups[0].trajectories[0].turns] == ["another history"]
-    assert report.groups[0].trajectories[0].tokens is None
-    assert any("other branches" in note and count == 2 for note, count in report.tally.notes.items())
+    return report, report.groups[0].trajectories[0]
+
+
+def test_the_turns_of_a_trace_are_the_completions_of_all_its_branches_in_the_order_of_sampling(tmp_path):
+    report, member = compacted(tmp_path)
+    assert [(turn.observation, turn.response) for turn in member.turns] == [
+        ("room A", "call a helper"),
+        ("You help.\n\nlook around", "a door"),
+        ("it saw a door", "go"),
+        ("summarise", "I went"),
+        ("so far: I went", "stop"),
+    ]
+    assert [turn.values["parent.turn"] for turn in member.turns] == [-1.0, -1.0, 0.0, 2.0, -1.0]
+    assert member.final_text_key == key_of(["done"])
+    assert member.messages == ()
+    notes = report.tally.notes
+    assert [count for note, count in notes.items() if "several contexts" in note or "rejected attempts" in note] == [
+        1,
+        1,
+    ]
+
+
+def test_each_completion_has_its_whole_prompt(tmp_path):
+    _, member = compacted(tmp_path)
+    tokens = member.tokens
+    assert tokens.ids.tolist() == [4, 8, 11, 16, 19]
+    assert tokens.mask.all()
+    assert tokens.turn_offsets.tolist() == [0, 1, 2, 3, 4, 5]
+    prompts = [
+        [1, 2, 3],
+        [5, 6, 7],
+        [1, 2, 3, 4, 9, 10],
+        [1, 2, 3, 4, 9, 10, 11, 12, 15],
+        [1, 17, 18],
+    ]
+    assert [prompt.tolist() for prompt in tokens.prompts] == prompts
+    bare = [{name: value for name, value in COMPACTED[0].items() if name != "token_ids"}, *COMPACTED[1:]]
+    assert compacted(tmp_path, bare)[1].tokens is None
+
+
+@st.composite
+def traces(draw):
+    """Messages of a trace, each after any earlier one or none, and which of them is a completion."""
+    nodes = [node(None, "start", ids=[1])]
+    for i in range(1, draw(st.integers(2, 9))):
+        parent = draw(st.none() | st.integers(0, i - 1))
+        role = draw(st.sampled_from(["user", "assistant"]))
+        nodes.append(node(parent, f"{role} {i}", role, ids=[10 * i, 10 * i + 1]))
+    return [*nodes, node(0, "last", "assistant", ids=[2, 3])]
+
+
+@given(traces())
+def test_every_completion_is_a_turn_with_the_tokens_of_its_own_path(nodes):
+    def path(i):
+        return [*(path(nodes[i]["parent"]) if nodes[i]["parent"] is not None else []), i]
+
+    found, tally = turns_of_trace(nodes), Tally(strict=True)
+    sampled = [i for i, one in enumerate(nodes) if one["sampled"]]
+    assert [turn.response for turn in found.turns] == [nodes[i]["message"]["content"] for i in sampled]
+    before = {i: [k for k in path(i)[:-1] if nodes[k]["sampled"]] for i in sampled}
+    parents = [sampled.index(before[i][-1]) if before[i] else -1 for i in sampled]
+    linear = parents == list(range(-1, len(sampled) - 1))
+    assert [turn.values.get("parent.turn") for turn in found.turns] == [
+        None if linear else parent for parent in parents
+    ]
+    for turn, i in zip(found.turns, sampled, strict=True):
+        since = path(i)[:-1][path(i).index(before[i][-1]) + 1 if before[i] else 0 :]
+        assert turn.observation == "\n\n".join(nodes[k]["message"]["content"] for k in since)
+    tokens = tokens_of_trace(nodes, found, tally)
+    assert tokens is not None
+    for t, i in enumerate(sampled):
+        stop = tokens.turn_offsets[t + 1]
+        prompt = tokens.prompts[t].tolist() if tokens.prompts else []
+        own = tokens.ids[tokens.turn_offsets[t] if tokens.prompts else 0 : stop].tolist()
+        assert prompt + own == [token for k in path(i) for token in nodes[k]["token_ids"]]
+    assert np.count_nonzero(tokens.mask) == len(sampled)
+
+
+def test_a_summary_has_credit_on_its_tokens(tmp_path):
+    report, member = compacted(tmp_path)
+    [row] = [
+        row
+        for row in make_rows(report.groups[:1], credit.make("grpo").assign_batch(report.groups[:1]))
+        if row.trajectory == 0 and row.turn_index == 3
+    ]
+    assert row.ids[row.target].tolist() == [16]
+    assert row.advantage.tolist() == [credit.make("grpo").assign(report.groups[0]).outcome_advantages[0]] != [0.0]
+    assert member.turns[3].response == "I went"
+
+
+def test_a_prompt_that_states_completions_anew_continues_them(tmp_path):
+    """Some templates drop earlier thoughts, which begins another branch of the same conversation."""
+    nodes = [
+        node(None, "room A"),
+        node(0, "<think>hm</think>go", "assistant"),
+        node(None, "room A"),
+        {**node(2, "go", "assistant"), "sampled": False},
+        node(3, "room B"),
+        node(4, "stop", "assistant"),
+    ]
+    _, member = compacted(tmp_path, nodes)
+    assert [(turn.observation, turn.response) for turn in member.turns] == [
+        ("room A", "<think>hm</think>go"), ("room B", "stop"),
+    ]  # fmt: skip
+    assert not any(turn.values for turn in member.turns)
+
+
+def test_a_log_of_traces_with_branches_is_written_read_and_written_byte_by_byte(tmp_path):
+    report, _ = compacted(tmp_path)
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    jsonl.write_jsonl(first, report.log)
+    jsonl.write_jsonl(second, jsonl.read_log(first))
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_agents_of_one_episode_form_groups_of_their_own(tmp_path):

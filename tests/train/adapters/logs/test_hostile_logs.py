@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from helpers.foreign_logs import SAMPLES, as_lines, sample
+from helpers.hostile_files import refusals
 
 from creditflow.envs.errors import DataError
 from creditflow.train.adapters.logs.episodes import LONGEST, ImportSettings
 from creditflow.train.adapters.logs.reading import SOURCES, read_log
 from creditflow.train.adapters.logs.rows import LONGEST_EXAMPLE, read_rows
+from creditflow.wrappers.records.jsonl import read_log as read_own
+from creditflow.wrappers.records.jsonl import write_jsonl
 
 
 def write(tmp_path, data, name="log.jsonl"):
@@ -91,6 +94,19 @@ def test_a_file_of_which_nothing_can_be_read_is_an_error_that_says_why(tmp_path)
             read_log(source, path)
         with pytest.raises(DataError, match=r"no rollout could be read"):
             read_log(source, write(tmp_path, b""))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_is_read_of_a_damaged_file_can_be_written_and_read_again(name, tmp_path):
+    source, data = sample(name)
+    path, own = tmp_path / "theirs.jsonl", tmp_path / "log.jsonl"
+
+    def read():
+        log = read_log(source, path).log
+        write_jsonl(own, log)
+        assert read_own(own) == log
+
+    assert refusals(path, data, read, 60, seed=23)
 
 
 PACKED_MEGABYTE = gzip.compress(b"a" * 2**20)  # a gzip file may be a sequence of them

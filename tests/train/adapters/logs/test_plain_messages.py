@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
-from creditflow.train.adapters.logs.ends import ENDS
-from creditflow.train.adapters.logs.episodes import ImportSettings
+from creditflow.train.adapters.logs.episodes import ENDS, ImportSettings
 from creditflow.train.adapters.logs.reading import read_log
 from creditflow.train.adapters.logs.rows import ImportReport
 from creditflow.train.cli import main
-from creditflow.wrappers.records.jsonl import read_groups, read_jsonl
+from creditflow.wrappers.records.jsonl import read_groups, read_jsonl, write_jsonl
+from creditflow.wrappers.records.jsonl import read_log as read_own_log
 
 ROW: dict[str, Any] = SAMPLES["messages"][0]
 
@@ -234,3 +234,67 @@ def test_ids_and_order_of_search_r1_survive(tmp_path: Path) -> None:
     ids = [json.loads(line)["trajectory_id"] for line in Path(out).read_text().splitlines()]
     assert ids[:5] == [row["id"] for row in rows]
     assert ids[5].endswith("/1"), "an id that repeats in a group is numbered"
+
+
+WORDS = st.sampled_from(["a", "b"])
+EXCHANGES = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4)  # a response, and what is shown after it
+
+
+def tree_row(name: str, turns: list[tuple[str, str]], **fields: Any) -> dict[str, Any]:
+    """A row of the task "t"; the last answer of the environment is left out."""
+    messages = [{"role": "user", "content": "start"}]
+    for said, shown in turns:
+        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": shown}]
+    return {"id": name, "task_id": "t", "messages": messages[:-1], "reward": len(turns), "done": True, **fields}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), EXCHANGES), min_size=1, max_size=5),
+    st.sampled_from(["observation", "history", "none"]),
+)
+def test_branches_are_stored_once_and_their_episodes_are_the_rows(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[int, int, list[tuple[str, str]]]], mode: str
+) -> None:
+    folder = tmp_path_factory.mktemp("branches")
+    played: list[list[tuple[str, str]]] = [[("a", "a"), ("b", "b")]]
+    rows = [tree_row("0", played[0])]
+    for number, (of, fork, own) in enumerate(drawn, start=1):
+        parent = of % number
+        played.append([*played[parent][:fork], *own])
+        rows.append(tree_row(str(number), played[-1], parent=str(parent)))
+    report = read(folder, *rows, state_key=mode)
+    [group] = report.groups
+    spelled = {row["id"]: [m["content"] for m in row["messages"]] for row in rows}
+    for member, episode in zip(group.trajectories, group.episodes, strict=True):
+        texts = [text for turn in episode for text in (turn.observation, turn.response)]
+        assert texts == spelled[member.trajectory_id]
+        assert [turn.reward for turn in episode if turn.reward] == [len(episode)]
+    assert not report.tally.left_out
+    assert len(group) == len(rows)
+    first, second = folder / "first.jsonl", folder / "second.jsonl"
+    write_jsonl(first, report.log)
+    write_jsonl(second, read_own_log(first))
+    assert first.read_bytes() == second.read_bytes()
+    plain = read(folder, *[{**row, "parent": None} for row in rows], state_key=mode)
+    assert [len(member.turns) for member in plain.groups[0].trajectories] == [len(row["messages"]) // 2 for row in rows]
+
+
+def test_a_shared_turn_is_stored_by_the_parent_and_what_is_not_shared_stays(tmp_path: Path) -> None:
+    ended = tree_row("ended", [("a", "x"), ("b", "y")], parent="root", reward=0)
+    ended["messages"].append({"role": "user", "content": "y"})
+    rows = [
+        tree_row("root", [("a", "x"), ("b", "y"), ("c", "z")]),
+        tree_row("branch", [("a", "x"), ("b", "other"), ("c", "z")], parent="root"),  # another answer
+        tree_row("alone", [("b", "x")], parent="root"),
+        tree_row("late", [("a", "x")], parent="unknown"),
+        ended,  # all of its turns are its parent's, its outcome is its own
+    ]
+    report = read(tmp_path, *rows)
+    [group] = report.groups
+    assert [(one.trajectory_id, one.parent, one.fork_turn, len(one.turns)) for one in group.trajectories] == [
+        ("root", "", -1, 3), ("branch", "root", 1, 2), ("alone", "", -1, 1), ("late", "", -1, 1), ("ended", "root", 2, 0),
+    ]  # fmt: skip
+    assert group.arrays.returns.tolist() == [3.0, 3.0, 1.0, 1.0, 0.0]
+    notes = " ".join(report.tally.notes)
+    assert "no earlier rollout of their group" in notes
+    assert "begin with no turn of their parent" in notes

@@ -5,26 +5,23 @@ import itertools
 import numpy as np
 import pytest
 from helpers.episodes.exact_fixtures import bare, chain, policy
+from helpers.worlds.tabulated import noisy_expert, tabulate
 
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
-from creditflow.train.bench.exact.mdp import tabulate
-from creditflow.train.bench.exact.policies import logits_with_success, noisy_expert, softmax
-from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.tasks import sokoban_mdp
 from creditflow.train.bench.exact.values import (
     evaluate,
-    natural_direction,
-    optimal_action_values,
+    logits_with_success,
     policy_gradient,
+    softmax,
     state_occupancy,
     success,
     visitation,
 )
-from creditflow.train.bench.learning.policy import table_policy
-from creditflow.train.bench.learning.steps import matched_step
 
 LEVEL = "#######\n#@ $ .#\n#  $  #\n#   . #\n#######"
 
@@ -80,33 +77,6 @@ def test_state_occupancy_is_the_probability_of_acting():
     np.testing.assert_allclose(occupied[2], [0, pi[0, 0], pi[0, 1]])
     np.testing.assert_allclose(occupied[1], [0, 0, pi[0, 1] + pi[0, 0] * pi[1, 1]])
     assert visitation(chain(), pi).sum() == pytest.approx(1.0)
-
-
-def test_natural_direction_solves_the_fisher_system():
-    mdp, logits = random_task("slip", 2)
-    pi = softmax(logits)
-    visits = state_occupancy(mdp, pi).sum(axis=0)
-    direction = natural_direction(mdp, pi)
-    fisher_product = visits[:, None] * pi * (direction - (pi * direction).sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(fisher_product, policy_gradient(mdp, pi), atol=1e-12)
-
-
-def test_natural_direction_gains_at_least_as_much_as_the_gradient_at_a_small_divergence():
-    mdp, logits = random_task("pits", 4)
-    pi, table, padding = softmax(logits), table_policy(logits), np.zeros((1, len(mdp.actions)))
-
-    def after(gradient):
-        direction = np.append(gradient, padding, axis=0).ravel()
-        moved, _ = matched_step(table, [0], direction, visitation(mdp, pi), 1e-6)
-        return float(success(mdp, moved.probabilities([0])[0]))
-
-    plain, natural = after(policy_gradient(mdp, pi)), after(natural_direction(mdp, pi))
-    assert natural >= plain
-
-
-def test_optimal_action_values_count_turns_to_the_goal():
-    values = optimal_action_values(chain(), 0.9)
-    np.testing.assert_allclose(values, [[0.9, 0.0], [1.0, 0.0], [0.0, 0.0]], atol=1e-9)
 
 
 def test_tables_through_the_rules_equal_tables_through_snapshots():

@@ -7,11 +7,11 @@ import pytest
 
 from creditflow import credit
 from creditflow.train.bench.annotation_sources import open_annotation_source
-from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.values import softmax
 from creditflow.train.bench.learning import batch as batch_module
-from creditflow.train.bench.learning.batch import batch_credit
-from creditflow.train.bench.learning.loss import LossTurns, ascent_weights, loss_turns, turn_weights
+from creditflow.train.bench.learning.batch import LossTurns, ascent_weights, batch_credit, loss_turns, turn_weights
 from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
+from creditflow.train.bench.methods import bound_scheme
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers.credit.base import Aggregation
@@ -102,7 +102,7 @@ def test_the_order_of_the_tasks_does_not_matter(name):
     order = [2, 0, 1]
     stack, groups = StackedTasks([STACK.mdps[i] for i in order]), [GROUPS[i] for i in order]
     policy = np.concatenate([STACK.split(POLICY)[i] for i in order])
-    loss = LossConfig(entropy_weight=0.01)
+    loss = LossConfig()
     plain = STACK.split(ascent_weights(loss_turns(GROUPS, scored(name), loss), POLICY, loss))
     other = stack.split(ascent_weights(loss_turns(groups, scored(name, groups), loss), policy, loss))
     for i, weights in zip(order, other, strict=True):
@@ -111,7 +111,7 @@ def test_the_order_of_the_tasks_does_not_matter(name):
 
 def test_the_scheme_scores_all_groups_of_a_batch_together(monkeypatch):
     calls = []
-    monkeypatch.setattr(batch_module, "_bound", batch_module._bound.__wrapped__)
+    monkeypatch.setattr(batch_module, "bound_scheme", bound_scheme.__wrapped__)
     scheme = type(credit.make("rloo"))
     plain = scheme.assign_batch
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.exact.policies import softmax
-from creditflow.train.bench.exact.values import evaluate, policy_gradient, state_occupancy, success
+from creditflow.train.bench.exact.values import evaluate, policy_gradient, softmax, state_occupancy, success
 from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.wrappers.records.group import Group
@@ -23,14 +22,13 @@ def tables(stack, count=3):
 def test_values_gradients_and_visits_are_those_of_each_task(kinds):
     stack = StackedTasks(mixed(kinds))
     policies = tables(stack)
-    together, turns = stack.success(policies), stack.expected_turns(policies)
-    advantage, weights = stack.advantage(policies[0]), stack.gradient_weights(policies[0])
+    together, turns = success(stack, policies), state_occupancy(stack, policies[1]).sum(axis=0)
+    advantage, weights = evaluate(stack, policies[0]).advantage, policy_gradient(stack, policies[0])
     for i, mdp in enumerate(stack.mdps):
         own = slice(stack.offsets[i], stack.offsets[i + 1])
         np.testing.assert_allclose(together[:, i], success(mdp, policies[:, own]), atol=1e-12)
         np.testing.assert_allclose(advantage[1:, own], evaluate(mdp, policies[0, own]).advantage[1:], atol=1e-12)
-        np.testing.assert_allclose(turns[1, own], state_occupancy(mdp, policies[1, own]).sum(axis=0), atol=1e-12)
-        # Σ_a w(s, a) = 0, so the weights are the gradient of the table itself
+        np.testing.assert_allclose(turns[own], state_occupancy(mdp, policies[1, own]).sum(axis=0), atol=1e-12)
         np.testing.assert_allclose(weights[own], policy_gradient(mdp, policies[0, own]), atol=1e-12)
 
 
@@ -38,7 +36,7 @@ def test_a_task_may_occur_twice():
     mdp = mixed()[0]
     stack = StackedTasks([mdp, mdp])
     policy = softmax(np.random.default_rng(0).standard_normal((1, mdp.size, 4)))
-    np.testing.assert_allclose(stack.success(np.tile(policy, (1, 2, 1)))[0], success(mdp, policy)[0], atol=1e-12)
+    np.testing.assert_allclose(success(stack, np.tile(policy, (1, 2, 1)))[0], success(mdp, policy)[0], atol=1e-12)
 
 
 def test_tasks_of_other_turn_limits_are_rejected():
@@ -79,7 +77,7 @@ def test_sampled_success_is_exact_success():
     policy = tables(stack, 1)
     (groups,) = sample_groups(stack, policy, 4000, np.random.default_rng(2))
     rates = [group.arrays.success.mean() for group in groups]
-    np.testing.assert_allclose(rates, stack.success(policy)[0], atol=4 * 0.5 / np.sqrt(4000))
+    np.testing.assert_allclose(rates, success(stack, policy)[0], atol=4 * 0.5 / np.sqrt(4000))
 
 
 def test_fresh_keys_never_repeat_but_at_the_start():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from creditflow.train.bench.report import provenance
+from creditflow.train.bench import document
 
 
 def test_a_commit_is_named_by_its_digits_although_it_has_a_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,13 +25,13 @@ def test_a_commit_is_named_by_its_digits_although_it_has_a_tag(tmp_path: Path, m
         command = ["git", "-C", str(tmp_path), *identity, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))
-    assert provenance.commit() == ""
+    monkeypatch.setattr(document, "__file__", str(tmp_path / "document.py"))
+    assert document.commit() == ""
     git("init", "-q")
     (tmp_path / "file").write_text("one")
     git("add", "file")
     git("commit", "-q", "-m", "first")
     git("tag", "-a", "v1.0.0", "-m", "release")
-    assert provenance.commit() == git("rev-parse", "HEAD")[:9]
+    assert document.commit() == git("rev-parse", "HEAD")[:9]
     (tmp_path / "file").write_text("two")
-    assert provenance.commit() == git("rev-parse", "HEAD")[:9] + "-dirty"
+    assert document.commit() == git("rev-parse", "HEAD")[:9] + "-dirty"

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from helpers.servers.browser import driven, rendered_dom
 
-from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.page import headline, write_report
-from creditflow.train.bench.report.text import document_text
-from creditflow.train.bench.results import read_results, write_results
-from creditflow.train.bench.studies import Study
+from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.report.terms import CONTROLS, about_method
 
+NUMBER = re.compile(r"[-+−]?\d*\.\d+")
 HOSTILE = "</style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 
@@ -56,17 +55,17 @@ def test_the_content_security_policy_allows_only_the_own_style(out):
     assert re.fullmatch(r"default-src 'none'; style-src 'sha256-[A-Za-z0-9+/=]{44}'; base-uri 'none'", policy)
 
 
-def test_the_page_shows_conclusions_tables_checks_terms_and_provenance(out):
+def test_the_page_shows_the_verdict_tables_checks_terms_and_provenance(out):
     text = Page((out / "report.html").read_text()).text
-    for part in ("sanity checks passed", "Improvement by one step (M2)", "Which scheme when", "Schemes against grpo", "Which metric predicts learning", "flipped(oracle_adv)",
-                 "Sanity checks", "natural gradient", "Provenance", "creditflow"):  # fmt: skip
+    for part in ("sanity checks passed", "Which scheme when", "Learning", "One step", "Coverage and time", "flipped(oracle_adv)",
+                 "Sanity checks", "detectable", "Provenance", "creditflow"):  # fmt: skip
         assert part in text
 
 
-def test_the_conclusions_come_before_the_tables(out):
+def test_the_verdict_comes_before_the_tables(out):
     text = (out / "report.html").read_text()
     assert text.index('class="headline"') < text.index("<table")
-    assert text.index("works as it should") < text.index("<table")
+    assert text.index("sanity checks passed") < text.index("<table")
 
 
 def test_the_page_escapes_what_it_shows(hostile, tmp_path):
@@ -90,12 +89,10 @@ def played(lead, tasks=12):
 
 
 def test_a_played_suite_has_a_sentence_and_few_tasks_no_verdict():
-    assert re.fullmatch(
-        r"shop: mine learned faster than grpo, by \+10.0 \[\+8.\d, \+11.\d\] percentage points.",
-        conclusions(played(0.1))[1],
-    )
-    assert conclusions(played(0.005))[1] == "shop: no scheme learned clearly faster than grpo."
-    assert conclusions(played(0.1, tasks=4))[1] == "shop: 4 tasks are too few for a verdict."
+    clear = r"shop: mine learned faster than grpo, by \+10.0 \[\+8.\d, \+11.\d\] percentage points."
+    assert re.fullmatch(clear, headline(played(0.1)).sentence)
+    assert headline(played(0.005)).sentence == "shop: no scheme learned clearly faster than grpo."
+    assert headline(played(0.1, tasks=4)).sentence == "shop: 4 tasks are too few for a verdict."
 
 
 def test_the_report_of_played_suites_opens_with_a_sentence_for_each():
@@ -105,23 +102,36 @@ def test_the_report_of_played_suites_opens_with_a_sentence_for_each():
     assert shown.sentence == (
         "shop: no scheme learned clearly faster than grpo. house: no scheme learned clearly faster than grpo."
     )
-    assert "for all 2 comparisons" in shown.trust
+    assert "adjustment for 2 comparisons" in shown.trust
 
 
-def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):
-    areas = {"grpo": [[0.5], [0.52], [0.49]], "gigpo": [[0.6], [0.63], [0.58]], "flipped(gigpo)": [[0.2], [0.1], [0.2]]}
-    study = Study("shared policy", "pits", "fresh", 16, 8, "", {"area": areas})
-    facts = {name: value for name, value in document["suites"][0].items() if name not in ("cells", "correlations")}
-    suite = facts | {"name": "shared", "schemes": ["grpo", "gigpo"], "controls": ["flipped(gigpo)"], "undefined": {}}
-    document["suites"].append(suite | {"studies": [study.to_json()]})
-    write_results(document, tmp_path / "results.json")
-    again = read_results(tmp_path / "results.json")
-    write_report(again, tmp_path / "report.html")
-    page, text = Page((tmp_path / "report.html").read_text()).text, document_text(again)
-    for shown in (page, text):
-        assert "shared policy, pits, fresh keys, 16 tasks × 8 rollouts: mean success" in shown
-        assert "number of studies: 1" in shown
-        assert "flipped(gigpo) learns less than gigpo" in shown
+def test_failed_checks_are_the_whole_verdict(document):
+    for cell in document["suites"][0]["cells"]:
+        cell["offline"]["oracle_adv"], cell["offline"]["flipped(oracle_adv)"] = (
+            cell["offline"]["flipped(oracle_adv)"],
+            cell["offline"]["oracle_adv"],
+        )
+    shown = headline(document)
+    assert (shown.sentence, shown.sound) == ("Do not use these results.", False)
+    assert "FAILED" in shown.trust
+
+
+def test_every_column_of_numbers_has_intervals_or_its_table_says_that_it_has_none(document):
+    exempt = {"p", "detectable", "ms per 1000 turns"}  # which are about the test, and one measurement of time
+    for suite in document["suites"]:
+        for table in suite_tables(suite):
+            for column, head in enumerate(table.rows[0]):
+                cells = [row[column] for row in table.rows[1 : (table.controls or 0) + 1]]
+                bare = [cell for cell in cells if NUMBER.fullmatch(cell)]
+                assert not bare or head in exempt or "without an interval" in table.note, (table.title, head)
+
+
+def test_methods_are_explained():
+    assert "Source" in about_method("grpo")
+    assert about_method("oracle_adv") == CONTROLS["oracle_adv"]
+    assert about_method("shuffled(gigpo)") == CONTROLS["shuffled(X)"]
+    assert CONTROLS["X[fitted]"] in about_method("pica[fitted]")
+    assert about_method("nothing_such") == about_method("a{b") == ""
 
 
 @pytest.mark.browser
@@ -129,24 +139,7 @@ def test_in_a_browser_the_style_applies_and_hostile_text_is_not_executed(hostile
     write_report(hostile, tmp_path / "report.html")
     dom = rendered_dom(tmp_path / "report.html", tmp_path / "profile")
     assert "<title>creditflow bench</title>" in dom
-    assert "owned" not in re.sub(r"(?s)<(td|dd|dt|h2|p|li|a|summary)[^>]*>.*?</\1>", "", dom)
-
-
-OPENED = "return [...document.querySelectorAll('[popover]')].filter((e) => e.matches(':popover-open')).map((e) => e.innerText)"
-
-
-@pytest.mark.browser
-def test_a_word_is_explained_on_hover_and_by_the_keyboard(out, tmp_path):
-    with driven(tmp_path) as browser:
-        browser.open(out / "report.html")
-        title = browser.run("return document.querySelector('button.term').title")
-        assert "assign credit" in title
-        assert browser.run(OPENED) == []
-        browser.press("Tab", "Tab", "Enter")  # the first is the link to the verdict
-        (shown,) = browser.run(OPENED)
-        assert title in shown
-        browser.press("Escape")
-        assert browser.run(OPENED) == []
+    assert "owned" not in re.sub(r"(?s)<(td|th|dd|dt|h2|p|li|a|summary)[^>]*>.*?</\1>", "", dom)
 
 
 @pytest.mark.browser
@@ -162,18 +155,3 @@ def test_the_page_is_as_wide_as_the_screen_and_follows_its_colours(out, tmp_path
             style = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor].join()"
             colours.add(browser.run(style))
     assert len(colours) == 2
-
-
-@pytest.mark.browser
-def test_hostile_text_opens_as_text_in_an_explanation_too(hostile, tmp_path):
-    hostile["suites"][0]["schemes"][0] = HOSTILE
-    for cell in hostile["suites"][0]["cells"]:
-        for part in ("offline", "curves"):
-            if cell[part]:
-                cell[part] = {HOSTILE if name == "grpo" else name: row for name, row in cell[part].items()}
-    write_report(hostile, tmp_path / "report.html")
-    with driven(tmp_path) as browser:
-        browser.open(tmp_path / "report.html")
-        assert browser.run("return document.title") == "creditflow bench"
-        assert browser.run("return document.querySelectorAll('script, img[onerror]').length") == 0
-        assert HOSTILE in browser.run("return document.body.textContent")

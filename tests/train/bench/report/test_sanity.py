@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from creditflow.train.bench.document import write_results
 from creditflow.train.bench.report.sanity import BenchmarkBrokenError, require_sane, sanity_checks
-from creditflow.train.bench.results import write_results
-from creditflow.train.bench.studies import Study
 from creditflow.train.cli import main
 
 
 def overwrite(document, method, metric, value):
     for suite in document["suites"]:
         for cell in suite["cells"]:
-            cell["offline"][method][metric] = value
+            cell["offline"][method][f"{metric}_by_task"] = [value] * cell["tasks"]
 
 
 def test_a_working_benchmark_passes_every_check(document):
@@ -27,8 +26,8 @@ def test_a_working_benchmark_passes_every_check(document):
 VIOLATIONS = [
     ("grpo", "cos_batch", 0.999, "exact advantage has the best one-group cosine"),
     ("flipped(oracle_adv)", "gain", 0.1, "negated exact advantage makes the policy worse"),
-    ("shuffled(oracle_adv)", "gain", 2.0, r"shuffled\(oracle_adv\) gains less \(M2\) than oracle_adv"),
-    ("shuffled(grouptd)", "gain", 2.0, r"shuffled\(grouptd\) gains less \(M2\) than grouptd"),
+    ("shuffled(oracle_adv)", "gain", 2.0, r"shuffled\(oracle_adv\) gains less by one step than oracle_adv"),
+    ("shuffled(grouptd)", "gain", 2.0, r"shuffled\(grouptd\) gains less by one step than grouptd"),
 ]
 
 
@@ -39,9 +38,8 @@ def test_a_broken_control_is_named(document, method, metric, value, message):
         require_sane(document)
 
 
-@pytest.mark.parametrize(("method", "metric", "value", "message"), VIOLATIONS)
-def test_the_command_fails_when_a_check_fails(document, method, metric, value, message, tmp_path, capsys):
-    overwrite(document, method, metric, value)
+def test_the_command_fails_when_a_check_fails(document, tmp_path, capsys):
+    overwrite(document, "grpo", "cos_batch", 0.999)
     write_results(document, tmp_path / "broken.json")
     assert main(["bench", "--show", str(tmp_path / "broken.json"), "--out", str(tmp_path / "page")]) == 1
     shown = capsys.readouterr()
@@ -51,7 +49,7 @@ def test_the_command_fails_when_a_check_fails(document, method, metric, value, m
 
 
 def test_one_cell_with_a_positive_flipped_control_fails_the_check(document):
-    document["suites"][1]["cells"][0]["offline"]["flipped(oracle_adv)"]["gain"] = 0.001
+    document["suites"][1]["cells"][0]["offline"]["flipped(oracle_adv)"]["gain_by_task"] = [0.001] * 2
     (failed,) = [check for check in sanity_checks(document) if not check.passed]
     assert failed.suite == "sokoban"
     assert "sokoban-few" in failed.observed
@@ -105,17 +103,3 @@ def test_played_methods_with_different_starts_fail_a_check():
     one["suites"][0]["rows"]["y"]["first"] = 0.4
     with pytest.raises(BenchmarkBrokenError, match="same rollouts"):
         require_sane(one)
-
-
-def studied(**leads):
-    results = {name: [[0.5 + lead + 0.01 * seed, 0.5 + lead] for seed in range(3)] for name, lead in leads.items()}
-    study = Study("shared policy", "pits", "distinct", 16, 8, "", {"area": results})
-    return {"suites": [{"name": "shared", "studies": [study.to_json()]}]}
-
-
-def test_studies_have_checks_of_their_own():
-    require_sane(studied(**{"x": 0.1, "shuffled(x)": 0.0, "flipped(x)": -0.2}))
-    with pytest.raises(BenchmarkBrokenError, match=r"pits, 16 tasks × 8 rollouts: flipped\(x\) learns less"):
-        require_sane(studied(**{"x": 0.1, "flipped(x)": 0.1}))
-    with pytest.raises(BenchmarkBrokenError, match=r"shuffled\(x\) does not learn clearly more"):
-        require_sane(studied(**{"x": 0.0, "shuffled(x)": 0.2}))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.bench.results import read_results
+from creditflow.train.bench.document import read_results
 from creditflow.train.cli import main
 
 COMMAND = ["bench", "--preset", "smoke", "--seed", "5", "--envs", "shared", "--schemes", "grpo,rloo,graphgpo,grouptd"]
@@ -15,7 +15,7 @@ COMMAND = ["bench", "--preset", "smoke", "--seed", "5", "--envs", "shared", "--s
 @pytest.fixture(scope="session")
 def shared_out(tmp_path_factory):
     """Folder of the run; read-only."""
-    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
+    pytest.importorskip("jinja2", reason="the page needs the 'bench' extra")
     folder = tmp_path_factory.mktemp("shared")
     assert main([*COMMAND, "--workers", "1", "--out", str(folder)]) == 0
     return folder

@@ -38,9 +38,8 @@ def test_the_exact_advantage_raises_success_and_its_negative_lowers_it():
 
 @pytest.mark.parametrize("update", [KLUpdate(0.01), AdamUpdate(0.05, epochs=2, minibatches=3)])
 def test_a_curve_does_not_depend_on_the_other_methods(update):
-    loss = LossConfig(entropy_weight=0.003, kl_weight=0.01)
-    alone = learned(["grouptd"], update, loss).curves["grouptd"]
-    together = learned(["grpo", "shuffled(grouptd)", "grouptd"], update, loss).curves["grouptd"]
+    alone = learned(["grouptd"], update).curves["grouptd"]
+    together = learned(["grpo", "shuffled(grouptd)", "grouptd"], update).curves["grouptd"]
     np.testing.assert_array_equal(alone.train, together.train)
     np.testing.assert_array_equal(alone.held_out, together.held_out)
 

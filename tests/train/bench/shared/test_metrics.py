@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from creditflow.train.bench.exact.offline import SUM_OVER_TURNS, measure
+from creditflow.train.bench.exact.cells import SUM_OVER_TURNS, measure
+from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.train.bench.learning.batch import Sampling
 from creditflow.train.bench.learning.policy import LinearPolicy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
-from creditflow.train.bench.shared.metrics import measure_shared
+from creditflow.train.bench.shared.cells import measure_shared
 from creditflow.train.bench.shared.tasks import viewed_tasks
 
 NAMES = ("grpo", "grouptd", "oracle_adv", "flipped(oracle_adv)", "stateless")
@@ -31,10 +32,10 @@ def test_one_task_with_a_table_is_measured_as_in_the_exact_suites():
     shared = measure_shared(table, [mdp], [0], [], names, rng, sampling=sampling, batches=200).methods
     exact = measure(mdp, logits, names, np.random.default_rng(8), size=8, groups=200).methods
     for name in names:
-        assert shared[name].cos_batch == pytest.approx(exact[name].cos_batch, abs=0.05)
-        assert shared[name].gain == pytest.approx(exact[name].gain, abs=0.05)
-        assert shared[name].coverage == pytest.approx(exact[name].coverage, abs=0.05)
-        assert np.isnan(shared[name].held_out_gain)
+        assert shared[name]["cos_batch"] == pytest.approx(exact[name]["cos_batch"], abs=0.05)
+        assert shared[name]["gain"] == pytest.approx(exact[name]["gain"], abs=0.05)
+        assert shared[name]["coverage"] == pytest.approx(exact[name]["coverage"], abs=0.05)
+        assert np.isnan(shared[name]["held_out_gain"])
 
 
 def test_a_step_on_a_table_changes_no_other_task():
@@ -43,7 +44,7 @@ def test_a_step_on_a_table_changes_no_other_task():
     measured = measure_shared(
         policy, mdps, [0, 1], [2, 3], NAMES, np.random.default_rng(0), sampling=sampling, batches=4
     )
-    assert all(found.held_out_gain == 0.0 for found in measured.methods.values())
+    assert all(found["held_out_gain"] == 0.0 for found in measured.methods.values())
 
 
 def test_the_exact_gradient_is_that_of_mean_success():
@@ -51,10 +52,10 @@ def test_the_exact_gradient_is_that_of_mean_success():
     stack = StackedTasks([task.mdp for task in tasks])
     policy = policy_with_success(stack, make_features("local", [task.parts for task in tasks]), range(5), 0.4)
     table = np.concatenate(policy.probabilities(range(5)))
-    gradient = policy.gradient(range(5), stack.split(stack.gradient_weights(table) / 5))
+    gradient = policy.gradient(range(5), stack.split(policy_gradient(stack, table) / 5))
 
     def rate(theta):
-        return stack.success(np.concatenate(LinearPolicy(theta, policy.features).probabilities(range(5)))[None]).mean()
+        return success(stack, np.concatenate(LinearPolicy(theta, policy.features).probabilities(range(5)))).mean()
 
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -92,7 +93,7 @@ def test_annotations_are_fitted_on_other_rollouts():
     measured = measure_shared(policy, mdps, [0, 1], [], names, np.random.default_rng(0), sampling=sampling, batches=2)
     assert list(measured.methods) == names
     alone = measure_shared(policy, mdps, [0, 1], [], ["grpo"], np.random.default_rng(0), sampling=sampling, batches=2)
-    assert measured.methods["grpo"].gain == alone.methods["grpo"].gain
+    assert measured.methods["grpo"]["gain"] == alone.methods["grpo"]["gain"]
 
 
 def test_fresh_keys_change_nothing_for_credit_that_reads_no_states():
@@ -104,6 +105,6 @@ def test_fresh_keys_change_nothing_for_credit_that_reads_no_states():
         ).methods
         for fresh in (False, True)
     )  # fmt: skip
-    assert plain["grpo"] == fresh["grpo"]
-    assert plain["stateless"] == fresh["stateless"]
+    assert plain["grpo"] == pytest.approx(fresh["grpo"], rel=0, abs=0, nan_ok=True)
+    assert plain["stateless"] == pytest.approx(fresh["stateless"], rel=0, abs=0, nan_ok=True)
     assert plain["grouptd"] != fresh["grouptd"]

@@ -1,4 +1,4 @@
-"""Code on the command line: one rule for every option of every command that names a scheme, environment, agent or metric."""
+"""Code on the command line: one rule for every option of every command that names a scheme, environment or agent."""
 
 from __future__ import annotations
 
@@ -10,32 +10,19 @@ import pytest
 from helpers.command_parsers import PARSERS
 from helpers.plugins import AGENT, ENVIRONMENT, SCHEME
 
-from creditflow.envs.plugins.registry import Kind
-from creditflow.train.arguments.plugins import CodeArgument, code_arguments, load_named
+from creditflow.envs.plugins import Kind
+from creditflow.train.arguments.programs import CodeArgument, load_named
 from creditflow.train.cli import main
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
-METRIC = '''"""A metric."""
-
-class Length:
-    """Number of turns."""
-    name = "length"
-
-    def measure(self, trajectory):
-        return float(len(trajectory.turns))
-'''
-FILES = {"mine.py": SCHEME, "ladder.py": ENVIRONMENT, "nth.py": AGENT, "length.py": METRIC}
+FILES = {"mine.py": SCHEME, "ladder.py": ENVIRONMENT, "nth.py": AGENT}
 SPECS: dict[Kind, tuple[str, str]] = {  # and the name that takes its place
     "scheme": ("mine.py:Mine", "mine"), "environment": ("ladder.py:Ladder", "Ladder"),
-    "agent": ("nth.py:Nth:1", "nth:1"), "metric": ("length.py:Length", "length"),
+    "agent": ("nth.py:Nth:1", "nth:1"),
 }  # fmt: skip
-# words of options that name a scheme, an environment, an agent or a metric
-WORDS = {"scheme", "schemes", "env", "envs", "environment", "agent", "metric", "metrics"}
-# options with such a word that take something else
-NO_CODE = {
-    ("gpu.run", "schemes"): "schemes of its measurements",
-}
+# words of options that name a scheme, an environment or an agent
+WORDS = {"scheme", "schemes", "env", "envs", "environment", "agent"}
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def table() -> Iterator[tuple[str, CodeArgument]]:
     for command, parser in PARSERS.items():
-        for argument in code_arguments(parser):
+        for argument in parser.get_default("code_names") or ():
             yield command, argument
 
 
@@ -65,14 +52,14 @@ def namespace(command: str, **values: object) -> argparse.Namespace:
 
 @pytest.mark.parametrize("command", PARSERS)
 def test_every_option_that_names_a_kind_of_plug_in_takes_its_code(command: str) -> None:
-    taken = {argument.name for argument in code_arguments(PARSERS[command])}
+    taken = {argument.name for argument in PARSERS[command].get_default("code_names") or ()}
     named = {action.dest for action in PARSERS[command]._actions if action.dest in WORDS}
-    assert named - taken == {name for at, name in NO_CODE if at == command}
+    assert named <= taken
 
 
 def test_the_table_has_the_commands_that_take_code() -> None:
     assert {command for command, _ in TABLE} >= {
-        "rollout", "eval", "play", "serve env", "credit", "view", "bench", "schemes", "annotate", "creditflow.train.commands.programs.verl_data",
+        "rollout", "eval", "play", "serve env", "credit", "view", "bench", "schemes", "annotate", "data build verl",
     }  # fmt: skip
 
 

@@ -20,7 +20,6 @@ GROUPS = {
     "scheme": "creditflow.schemes",
     "env": "creditflow.environments",
     "agent": "creditflow.agents",
-    "metric": "creditflow.metrics",
 }
 
 
@@ -68,7 +67,7 @@ def test_the_project_names_the_entry_point(kind, group):
 
 
 def test_what_is_written_works_in_the_commands(capsys):
-    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
+    pytest.importorskip("jinja2", reason="the page needs the 'bench' extra")
     for kind, name in (("scheme", "plain"), ("env", "hall"), ("agent", "curious")):
         assert main(["new", kind, name]) == 0
     printed = capsys.readouterr().out.split()
@@ -84,7 +83,7 @@ def test_what_is_written_works_in_the_commands(capsys):
     assert smoke_bench(f"grpo,{scheme}", "--out", "run") == 0
 
 
-@pytest.mark.parametrize("kind", [kind for kind in GROUPS if kind != "metric"])  # eval needs torch: test_own_metrics.py
+@pytest.mark.parametrize("kind", GROUPS)
 def test_after_an_installation_the_name_is_enough(kind, capsys):
     pytest.importorskip("setuptools", minversion="77.0.3", reason="the build backend is part of the 'dev' extra")
     assert main(["new", kind, "my_first"]) == 0

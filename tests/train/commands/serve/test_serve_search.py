@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.servers.adversary import Target, ask, connect, holding
 from helpers.servers.http_server import served
+from helpers.servers.raw_http import ask, connect, post
 
 from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.http import bound, url_of
@@ -94,9 +94,9 @@ def test_a_key_variable_that_is_not_set_is_a_configuration_error(monkeypatch: py
         (("--memory", "1g"), "need --corpus or --index"),
         (("--encoder", "e"), "--encoder is for the engine dense"),
         (("--device", "cuda"), "--device is for the engine dense"),
-        (("--probes", "3"), "--probes is for the engine dense"),
-        (("--index", "x", "--query-prefix", "query: "), "--query-prefix is for building an index"),
-        (("--corpus", "p.jsonl", "--precision", "int8"), "--precision is for building an index"),
+        (("--index", "x", "--build", "query_prefix=query"), "--build is for building an index"),
+        (("--limit", "pendin=3"), "did you mean 'pending'"),
+        (("--limit", "seconds=0"), "must be positive"),
     ],
 )
 def test_an_engine_without_its_files_is_a_configuration_error(options: tuple[str, ...], message: str) -> None:
@@ -116,11 +116,11 @@ def test_an_index_is_built_once_and_then_opened(tmp_path: Path) -> None:
     ]
 
 
-def test_the_command_answers_beside_half_sent_headers_and_rejects_other_hosts() -> None:
+def test_the_command_answers_and_rejects_other_hosts() -> None:
     pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
     with bound("127.0.0.1", 0) as free:
         url = url_of(free).rstrip("/")
-    target = Target(url, "/retrieve", b'{"queries": ["a"]}')
+    body = b'{"queries": ["a"]}'
     # a shell's background jobs ignore SIGINT, and their child processes inherit that
     handles_sigint = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     serve = f"{handles_sigint}; from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -128,9 +128,8 @@ def test_the_command_answers_beside_half_sent_headers_and_rejects_other_hosts() 
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             _wait_for(url, process)
-            with holding(url, 20, target.head("X-A: 1")):
-                assert ask(url, target.good("Connection: close")) == 200
-            assert ask(url, target.good(host="evil.example")) == 421
+            assert ask(url, post(url, "/retrieve", body)) == 200
+            assert ask(url, post(url, "/retrieve", body, host="evil.example")) == 421
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=30) == 130
         finally:

@@ -1,4 +1,4 @@
-"""``prm``, ``tips``, ``igpo``: annotations become credit; the error about a missing one names the command."""
+"""``prm``, ``igpo``: annotations become credit; the error about a missing one names the command."""
 
 from __future__ import annotations
 
@@ -17,23 +17,20 @@ from creditflow.wrappers.credit import CreditError
     ("name", "missing", "writer"),
     [
         ("prm", "judge.score", "judge:URL#MODEL"),
-        ("tips", "logp.answer", "likelihood:DIR"),
         ("igpo", "logp.answer.mean", "likelihood:DIR"),
     ],
 )
 def test_a_missing_annotation_names_the_turn_and_the_command_that_writes_it(
     name: str, missing: str, writer: str
 ) -> None:
-    full = with_annotations(
-        walk("s a g"), judge__score=[0.0, 0.0], logp__answer=[0.0] * 3, logp__answer__mean=[0.0] * 3
-    )
+    full = with_annotations(walk("s a g"), judge__score=[0.0, 0.0], logp__answer__mean=[0.0] * 3)
     broken = replace(full.turns[1], values={k: v for k, v in full.turns[1].values.items() if k != missing})
     g = group(full, replace(full, turns=(full.turns[0], broken), trajectory_id="second"))
     with pytest.raises(CreditError, match=rf"'{missing}', which .*'second', turn 1 does not have; .*--with {writer} "):
         credit.make(name).assign(g)
 
 
-@pytest.mark.parametrize("name", ["ppo_gae", "mt_ppo", "prm", "tips", "igpo"])
+@pytest.mark.parametrize("name", ["ppo_gae", "mt_ppo", "prm", "igpo"])
 def test_explain_names_the_annotations(name: str) -> None:
     text = credit.describe(name)
     assert "Annotations needed: " + ", ".join(credit.make(name).needs) in text

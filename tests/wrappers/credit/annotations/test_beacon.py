@@ -47,11 +47,6 @@ def test_a_failure_after_a_milestone_leaves_the_turns_before_it_their_credit() -
     assert won[1] == lost[0] > 0.0
 
 
-def test_positive_rewards_can_be_the_milestones() -> None:
-    played = group(walk("s a b end", rewards=(0.0, 0.5, 1.0)), walk("s c end", "failed"))
-    assert beacon(milestones="reward").assign(played).flat_step_rewards.tolist() == [0.5, 1.0, 1.0, 0.0, 0.0]
-
-
 def test_without_the_annotation_the_error_names_it() -> None:
     with pytest.raises(CreditError, match="beacon needs the annotation 'milestone'"):
         beacon().assign(group(walk("s end")))

@@ -214,14 +214,6 @@ def test_no_failed_trajectory_scores_more_than_a_correct_one(drawn: Any) -> None
     assert not correct or not wrong or min(correct) > max(wrong)
 
 
-@given(st.lists(thoughts, min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_the_order_of_rollouts_does_not_matter(drawn: Any, random: Any) -> None:
-    members = [named(text, name=f"{i}") for i, text in enumerate(drawn)]
-    order = random.sample(range(len(members)), len(members))
-    before, after = score(*members), score(*(members[i] for i in order))
-    np.testing.assert_allclose(after.outcome_advantages, before.outcome_advantages[order], atol=1e-12)
-
-
 # -- attacks ---------------------------------------------------------------------------------------
 def test_characters_match_lookalikes_and_break_on_quotes_and_case_and_tokens_do_not() -> None:
     task = {"entities": ["Ann", "Founder\u2019s Medal", "LONDON"]}

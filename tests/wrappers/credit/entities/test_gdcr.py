@@ -192,7 +192,7 @@ def test_a_group_without_entities_is_rejected_with_what_it_needs(name: str) -> N
     scheme = credit.make(name)
     assert scheme.undefined_on(group)
     with pytest.raises(
-        CreditError, match=f"{name} is not applicable to group 'g': its task lacks 'entities'.*WikiSearch"
+        CreditError, match=f"{name} is not applicable to group 'g': the task lacks 'entities'.*WikiSearch"
     ):
         scheme.assign(group)
 

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from helpers.episodes.builders import group, walk
-from helpers.episodes.worked import HALF, ONE_OF_THREE, near
+from helpers.episodes.worked import HALF, ONE_OF_THREE, PAID, RACE, flat, near
 
 from creditflow import credit
-from creditflow.wrappers.records.group import Group
-
-RACE = group(walk("s a b g"), walk("s g"), walk("s x", "failed"))
-# rewards of turns: returns to go 6, 5, 3 and 2, 1 and 0
-PAID = group(
-    walk("s a b c", "failed", rewards=[1.0, 2.0, 3.0]),
-    walk("s a b", "failed", rewards=[1.0, 1.0], name="two"),
-    walk("s a", "failed", rewards=[0.0], name="one"),
-)
-
-
-def flat(played: Group, **options: Any) -> list[float]:
-    found: list[float] = credit.make("mt_grpo", **options).assign(played).flat_advantages.tolist()
-    return found
 
 
 def test_mt_grpo_is_the_released_numbers_for_two_turns() -> None:
@@ -32,23 +16,23 @@ def test_mt_grpo_is_the_released_numbers_for_two_turns() -> None:
         walk("s a b", "failed", rewards=[0.0, 0.0], name="c"),
     )
     high, low = ONE_OF_THREE[0], ONE_OF_THREE[1]
-    near(flat(played), [high + low, high, low + high, low, low + low, low])
-    near(flat(played, turn_weight=0.5), [high + low / 2, high, low + high / 2, low, low + low / 2, low])
+    near(flat("mt_grpo", played), [high + low, high, low + high, low, low + low, low])
+    near(flat("mt_grpo", played, turn_weight=0.5), [high + low / 2, high, low + high / 2, low, low + low / 2, low])
     # a rollout without a second turn gets its return, normalised among returns: 1, 2, 0
     short = group(*played.trajectories[:2], walk("s a", "failed", rewards=[0.0], name="c"))
-    near(flat(short)[-1:], [-1.0])
+    near(flat("mt_grpo", short)[-1:], [-1.0])
     # eps as released: deviations 1/√3 and 2/√3
     released = credit.make("mt_grpo", semantics="release").assign(played).flat_advantages
     near(released[1:2], [(2 / 3) / (3**-0.5 + 1e-4)])
 
 
 def test_mt_grpo_in_the_unbiased_form_is_turn_loo_of_weighted_rewards() -> None:
-    assert flat(PAID, form="unbiased") == credit.make("turn_loo").assign(PAID).flat_advantages.tolist()
+    assert flat("mt_grpo", PAID, form="unbiased") == credit.make("turn_loo").assign(PAID).flat_advantages.tolist()
     # α .5: returns to go 1.5 + 3, 1 + 3, 3 | 1.5, 1 | 0
-    near(flat(PAID, form="unbiased", turn_weight=0.5), [3.75, 3.0, 3.0, -0.75, -3.0, -3.0])
+    near(flat("mt_grpo", PAID, form="unbiased", turn_weight=0.5), [3.75, 3.0, 3.0, -0.75, -3.0, -3.0])
 
 
 def test_mt_grpo_of_a_reward_at_the_end_alone_is_grpo() -> None:
-    near(flat(RACE), credit.make("grpo").assign(RACE).flat_advantages)
+    near(flat("mt_grpo", RACE), credit.make("grpo").assign(RACE).flat_advantages)
     two = group(walk("s a g"), walk("s x y", "failed"))
-    near(flat(two), [HALF, HALF, -HALF, -HALF])
+    near(flat("mt_grpo", two), [HALF, HALF, -HALF, -HALF])

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
+from helpers.episodes.worked import flat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -27,11 +27,6 @@ SCHEMES: list[tuple[str, dict[str, Any]]] = [
     ("mt_grpo", {"form": "unbiased", "turn_weight": 0.5}),
 ]
 every_scheme = pytest.mark.parametrize(("name", "options"), SCHEMES)
-
-
-def flat(name: str, played: Group, **options: Any) -> list[float]:
-    found: list[float] = credit.make(name, **options).assign(played).flat_advantages.tolist()
-    return found
 
 
 @every_scheme
@@ -70,10 +65,3 @@ def test_a_branch_gets_the_credit_of_its_full_episode(name: str, options: dict[s
     scheme, fork = credit.make(name, **options), stored.trajectories[-1].fork_turn
     got, expected = scheme.assign(stored).advantages[-1], scheme.assign(full).advantages[-1][fork:]
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["stateless", "step_to_go", "turn_loo"])
-@pytest.mark.parametrize("discount", [-0.1, 1.1, float("nan")])
-def test_a_discount_outside_the_unit_interval_is_rejected(name: str, discount: float) -> None:
-    with pytest.raises(ConfigError, match="discount must"):
-        credit.make(name, discount=discount)

@@ -68,14 +68,14 @@ def test_the_release_agrees_with_the_released_code(scale: str, released: list[fl
         walk("s x s y end", "failed", name="lost", invalid=(1,)),
         walk("s y end", name="again", reward=10.0),
     )
-    scheme = credit.make("g2po", semantics="release", key="state", outcome_scale=scale, step_scale=scale)
+    scheme = credit.make("g2po", semantics="release", key="state", scale=scale)
     np.testing.assert_allclose(scheme.assign(played).flat_advantages, released, atol=2e-5)
 
 
 @quick
 @given(g=groups(rewards=DENSE))
 def test_the_temporal_differences_of_a_group_are_centred(g: Any) -> None:
-    scored = g2po(step_scale="none", step_weight=1.0).assign(g)
+    scored = g2po(scale="none", step_weight=1.0).assign(g)
     both = scored.step_terms["temporal difference, among all edges"]
     assert both.sum() == pytest.approx(0.0, abs=1e-8 * max(1.0, np.abs(both).max(initial=0.0)))
 
@@ -88,7 +88,7 @@ def test_a_turn_gets_the_value_of_the_state_that_it_leads_to_not_its_own_outcome
 
 
 def test_a_failure_after_the_last_turn_is_worth_nothing_though_its_score_counts_in_the_values() -> None:
-    scored = g2po(outcome="score", step_scale="none").assign(
+    scored = g2po(outcome="score", scale="none").assign(
         group(walk("s end"), walk("s end", "failed", name="graded", reward=0.5))
     )
     assert scored.flat_step_rewards.tolist() == pytest.approx([1 - 0.25, 0 - 0.25])  # V(s) = γ (1 + 0) / 2

@@ -48,12 +48,6 @@ def test_graphgpo_gives_zero_to_a_state_left_once_but_compares_repeats_of_one_ed
     near(c.step_advantages, [[ONE_OF_THREE[0], 0], [ONE_OF_THREE[1], 0], [ONE_OF_THREE[2], 0]])
 
 
-def test_graphgpo_group_without_success_gets_exactly_zero_credit():
-    g = group(walk("s a x", "failed", costs=[1.0, 3.0]), walk("s b", "env_limit"), walk("s a", "env_limit"))
-    c = credit.make("graphgpo").assign(g)
-    assert (c.flat_advantages == 0.0).all()
-
-
 def test_graphgpo_without_step_std_keeps_the_size():
     # at s {.1, .01, .01}: mean .04; at b {.001, .1}: mean .0505
     c = credit.make("graphgpo", step_scale="none", episode_weight=0.0).assign(group(*MAZE))

@@ -48,7 +48,6 @@ def kernel_group(copies):
         {**VARIANTS["grouptd_base"], "divide_by_success": True},
         VARIANTS["grouptd_relative"],
         {**VARIANTS["grouptd_relative"], "merge_test": 0.0},
-        VARIANTS["grouptd_relative_pooled"],
     ],
 )
 @pytest.mark.parametrize("td_lambda", [0.0, 0.6, 1.0])

@@ -1,4 +1,4 @@
-"""GroupTD divided by success, with progress, the merge test and the pooled prior: worked examples and exact properties."""
+"""GroupTD divided by success, with progress and the merge test: worked examples and exact properties."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,9 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.check import check_credit
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.credit.states.grouptd import VARIANTS, GroupTD
-from creditflow.wrappers.trajectory import Group, StopReason, Trajectory
+from creditflow.wrappers.trajectory import Group, StopReason
 
-NAMES = ["grouptd_divided", "grouptd_relative", "grouptd_relative_no_test", "grouptd_relative_pooled"]
+NAMES = ["grouptd_divided", "grouptd_relative", "grouptd_relative_no_test"]
 RELATIVE = VARIANTS["grouptd_relative"]
 PARTS = {
     **VARIANTS,
@@ -86,34 +86,6 @@ def test_worked_example_of_the_merge_test(threshold, first):
     np.testing.assert_allclose(c.flat_advantages[[1, 3]], [2.25, -1.25], rtol=1e-14)
 
 
-def test_worked_example_of_the_pooled_prior():
-    # halves {w0, w2} and {w1}: w1 visits s and m, from which w0 reached the goal in 2 and 1 turns, and fails
-    #   f(1) = (30 · .5 + 0)/(30 + 1) = 15/31, f(2) = (30 · .25 + 0)/(30 + 1) = 15/62
-    scheme = base(**SETTINGS, prior="pooled")
-    v_m = (0.4 * 15 / 31 + 1) / 4
-    v_s = (0.4 * 15 / 62 + 3 * v_m) / 4
-    delta = [v_m - v_s, 1 - v_m, v_m - v_s, -v_m, v_m - v_s, -v_m]
-    progress = [0.25, 0.5, 0.25, -0.5, 0.25, -0.5]
-    expected = [(d / 0.4 + p) for d, p in zip(delta, progress, strict=True)]
-    np.testing.assert_allclose(scheme.assign(EXAMPLE).flat_step_rewards, expected, rtol=1e-14)
-    # the same group twice in a batch: two such visits, f(1) = 15/32, f(2) = 15/64
-    v_m = (0.4 * 15 / 32 + 1) / 4
-    v_s = (0.4 * 15 / 64 + 3 * v_m) / 4
-    for one in scheme.assign_batch([EXAMPLE, EXAMPLE]):
-        np.testing.assert_allclose(one.flat_step_rewards[0], (v_m - v_s) / 0.4 + 0.25, rtol=1e-14)
-
-
-def test_the_pooled_prior_is_at_most_one():
-    # two rollouts that always succeed, many times: f(1) → R/ρ = 4/3, ρ f(1) → 1; then one success with ρ = 2/3
-    pairs = [Group(tuple(walk(f"s{i} g{i}", name=n) for n in "ab")) for i in range(500)]
-    lucky = Group((walk("z goal"),))
-    c = base(prior="pooled", prior_weight=1e9, td_lambda=0.0).assign_batch([*pairs, lucky])
-    assert c[0].flat_advantages[0] == pytest.approx(0.0, abs=0.02)
-    mixed = Group((walk("s goal"), walk("s s goal"), *(walk("s goal", name=f"{i}") for i in range(40))))
-    got = base(prior="pooled", prior_weight=1e9, td_lambda=0.0).assign_batch([*pairs, mixed])[-1]
-    assert (got.flat_advantages >= -1e-6).all()  # V ≤ 1 up to rounding
-
-
 # -- properties ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", NAMES)
 def test_variants_have_their_checked_properties(name):
@@ -155,25 +127,6 @@ def test_equal_rollouts_get_equal_credit(name, seed, copies):
     got = scheme_of(name).assign(Group(tuple(members))).advantages
     for other in got[1:]:
         np.testing.assert_allclose(other, got[0], rtol=1e-9, atol=1e-12)
-
-
-@given(seed=SEEDS, single=st.booleans())
-def test_without_a_visit_to_be_compared_the_pooled_prior_is_the_distance(seed, single):
-    # one rollout, or rollouts that share no state: no visit has a distance from the other half
-    group = graded(np.random.default_rng(seed))
-    members = group.trajectories[:1] if single else [renamed(m, f"{i}") for i, m in enumerate(group.trajectories)]
-    alone = Group(tuple(members))
-    np.testing.assert_array_equal(
-        scheme_of("grouptd_relative_pooled").assign(alone).flat_advantages,
-        scheme_of("grouptd_relative").assign(alone).flat_advantages,
-    )
-
-
-def renamed(member: Trajectory, suffix: str) -> Trajectory:
-    turns = tuple(
-        replace(t, state_key=t.state_key + suffix, next_state_key=t.next_state_key + suffix) for t in member.turns
-    )
-    return replace(member, turns=turns, final_state_key=member.final_state_key + suffix)
 
 
 @given(seed=SEEDS)
@@ -259,7 +212,7 @@ def test_rounding_does_not_fail_the_merge_test(seed):
     "wrong",
     [
         {"progress_count": 0.0}, {"progress_weight": -1.0}, {"merge_test": -0.5},
-        {"divide_by_success": True, "outcome": "return"}, {"prior": "pooled", "outcome": "return"},
+        {"divide_by_success": True, "outcome": "return"}, {"prior": "pooled"},
     ],
 )  # fmt: skip
 def test_invalid_parameters_are_rejected(wrong):

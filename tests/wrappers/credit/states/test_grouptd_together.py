@@ -14,7 +14,7 @@ from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.records.group import EpisodeIndex, Group
 
 SETTINGS = {
-    **{name: dict(given) for name, given in VARIANTS.items() if given.get("prior") != "pooled"},
+    **{name: dict(given) for name, given in VARIANTS.items()},
     "return": {"outcome": "return", "divide_by_success": False},
     "horizon": {"horizon": 30, **VARIANTS["grouptd_relative"]},
     "long horizon": {"horizon": 300, **VARIANTS["grouptd_relative"]},
@@ -45,19 +45,6 @@ def test_a_batch_is_its_groups_one_by_one(name, seed, count, limit):
     assert len(batch) == count
     for group, given_together in zip(groups, batch, strict=True):
         assert_equal(scheme.assign(group), given_together)
-
-
-@given(seed=st.integers(0, 2**32), count=st.integers(1, 5), limit=st.sampled_from([1, 20]))
-@settings(max_examples=25)
-def test_the_pooled_prior_does_not_depend_on_which_groups_are_computed_together(seed, count, limit):
-    rng = np.random.default_rng(seed)
-    groups = [random_group(rng) for _ in range(count)]
-    scheme = credit.make("grouptd", **VARIANTS["grouptd_relative_pooled"])
-    whole = scheme.assign_batch(groups)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reward_process, "_MAX_TURNS", limit)
-        for one, other in zip(whole, scheme.assign_batch(groups), strict=True):
-            assert_equal(one, other)
 
 
 def branched(seed):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from helpers.episodes.builders import group, walk
 from helpers.episodes.strategies import DENSE, groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.states.hgpo import history_groups
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -114,22 +112,7 @@ def test_without_history_the_step_part_of_gigpo_remains(g):
     np.testing.assert_allclose(hgpo.flat_advantages, gigpo.flat_step_advantages, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=40)
-@given(g=groups(rewards=DENSE))
-def test_text_keys_that_distinguish_the_same_states_give_the_same_credit(g):
-    by_text = credit.make("hgpo", key="text").assign(g).flat_advantages
-    assert by_text.tolist() == credit.make("hgpo").assign(g).flat_advantages.tolist()
-
-
 def test_graded_and_truncated_rollouts_count_with_their_rewards():
     graded = replace(walk("s b", "env_limit", reward=0.5), score=0.5)
     got = credit.make("hgpo").assign(group(walk("s a"), graded, walk("s c", "failed"))).flat_advantages
     np.testing.assert_allclose(got, np.array([0.5, 0.0, -0.5]) / np.sqrt(1 / 6), atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "options", [{"history_length": -1}, {"history_length": 65}, {"weight_exponent": -1.0}, {"weight_offset": 0.0}]
-)
-def test_options_out_of_range_are_rejected_by_name(options):
-    with pytest.raises(ConfigError, match=rf"hgpo\.{next(iter(options))} must lie in"):
-        credit.make("hgpo", **options)

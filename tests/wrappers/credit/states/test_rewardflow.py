@@ -35,40 +35,34 @@ def test_rewardflow_rewards_are_the_change_of_a_potential_that_halves_with_every
     near(c.advantages, [[4 / sqrt(3), 2 / sqrt(3)], [-2 / sqrt(3), -1 / sqrt(3)], [-2 / sqrt(3)]])
 
 
-def test_rewardflow_a_truncated_trajectory_ends_in_the_open_state_it_reached():
+WORKED = {
     # the truncated rollout contains the edge b→a: R(b) = 1/4 = R(s)
-    c = rewardflow(walk("s a g"), walk("s b a", "env_limit"))
-    near(c.step_rewards, [[1 / 4, 1 / 2], [0, 1 / 4]])
-
-
-def test_rewardflow_a_failure_is_not_the_open_state_of_the_same_key():
+    "truncation ends in an open state": ([walk("s a g"), walk("s b a", "env_limit")], [[1 / 4, 1 / 2], [0, 1 / 4]]),
     # a failure at a is not the open state a: b stays a dead state
-    c = rewardflow(walk("s a g"), walk("s b a", "failed"))
-    near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0]])
-
-
-def test_rewardflow_success_and_failure_with_the_same_key_stay_separate():
+    "failure is not the open state": ([walk("s a g"), walk("s b a", "failed")], [[1 / 4, 1 / 2], [-1 / 4, 0]]),
     # both end in "": the success has potential 1, the failure 0
-    c = rewardflow(walk(["s", "a", ""]), walk(["s", "b", ""], "failed"))
-    near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4, 0]])
-
-
-def test_rewardflow_an_open_state_with_the_key_of_a_goal_is_not_a_goal():
+    "ends with one key are apart": (
+        [walk(["s", "a", ""]), walk(["s", "b", ""], "failed")],
+        [[1 / 4, 1 / 2], [-1 / 4, 0]],
+    ),
     # an action was taken in "g" and failed: that open g has potential 0
-    c = rewardflow(walk("s g"), walk("s g x", "failed"))
-    near(c.step_rewards, [[1 / 2], [-1 / 2, 0]])
-
-
-def test_rewardflow_a_success_that_leaves_the_key_unchanged_is_still_a_transition():
+    "open state is no goal": ([walk("s g"), walk("s g x", "failed")], [[1 / 2], [-1 / 2, 0]]),
     # the last action answers the question; R(s) = 1/4, R(a) = 1/2
-    c = rewardflow(walk("s a a"), walk("s b", "failed"))
-    near(c.step_rewards, [[1 / 4, 1 / 2], [-1 / 4]])
-
-
-def test_rewardflow_invalid_transitions_are_not_shortcuts():
+    "success may keep the key": ([walk("s a a"), walk("s b", "failed")], [[1 / 4, 1 / 2], [-1 / 4]]),
     # s→b was rejected by the rules: d(s) stays 3, R(s) = 1/8, R(b) = 1/2; the turn itself still gets the difference
-    c = rewardflow(walk("s a b g"), walk("s b", "env_limit", invalid=[0]))
-    near(c.step_rewards, [[1 / 8, 1 / 4, 1 / 2], [3 / 8]])
+    "invalid is no shortcut": (
+        [walk("s a b g"), walk("s b", "env_limit", invalid=[0])],
+        [[1 / 8, 1 / 4, 1 / 2], [3 / 8]],
+    ),
+    # from b: 1 hop to h, although a's path to g is observed too
+    "nearest of two successes": ([walk("s b a g"), walk("t b h")], [[1 / 4, 0, 1 / 2], [1 / 4, 1 / 2]]),
+}
+
+
+@pytest.mark.parametrize("case", WORKED)
+def test_rewardflow_worked_examples(case):
+    trajectories, rewards = WORKED[case]
+    near(rewardflow(*trajectories).step_rewards, rewards)
 
 
 def test_rewardflow_turns_that_change_nothing_are_pruned():
@@ -77,20 +71,10 @@ def test_rewardflow_turns_that_change_nothing_are_pruned():
     assert c.diagnostics["pruned"].tolist() == [True, False, False]
 
 
-def test_rewardflow_takes_the_nearest_of_several_successes():
-    # from b: 1 hop to h, although a's path to g is observed too
-    c = rewardflow(walk("s b a g"), walk("t b h"))
-    near(c.step_rewards, [[1 / 4, 0, 1 / 2], [1 / 4, 1 / 2]])
-
-
 def test_rewardflow_weights_scale_its_two_parts():
     c = rewardflow(walk("s a g"), walk("s b x", "failed"), action_weight=3.0, trajectory_weight=0.5)
     near(c.outcome_advantages, [HALF / 2, -HALF / 2])
     near(c.step_advantages, [[3 * HALF, 0], [-3 * HALF, 0]])
-
-
-def test_rewardflow_group_without_success_gets_exactly_zero_credit():
-    assert (rewardflow(walk("s a x", "failed"), walk("s b", "env_limit")).flat_advantages == 0.0).all()
 
 
 def test_rewardflow_without_pruning_an_error_message_is_a_state_on_the_way():

@@ -39,13 +39,11 @@ def test_the_loss_of_a_pivot_that_lowers_success_is_finite(pivot_loss: str) -> N
     assert falling > rising
 
 
-def test_the_outcome_enters_at_the_last_turn_end_only_by_default() -> None:
+def test_the_outcome_enters_at_the_last_turn_end_only() -> None:
     z = [0.3, -0.4, 0.8]
     last = -torch.nn.functional.logsigmoid(torch.tensor(0.8, dtype=torch.float64))
     torch.testing.assert_close(paper(z, [0, 0, 0], True), last)
     torch.testing.assert_close(paper(z, [0, 0, 0], False), -torch.nn.functional.logsigmoid(torch.tensor(-0.8).double()))
-    earlier = -torch.nn.functional.logsigmoid(torch.tensor(z[:2], dtype=torch.float64)).mean()
-    torch.testing.assert_close(paper(z, [0, 0, 0], True, every_turn_weight=2.0), last + 2.0 * earlier)
 
 
 def test_rises_at_turns_that_are_not_pivots_are_not_penalised_by_default() -> None:
@@ -58,7 +56,7 @@ def test_padding_does_not_change_a_loss() -> None:
     z = torch.tensor([[0.3, -0.4, 9.0], [0.1, 0.2, 0.3]])
     present_mask = torch.tensor([[True, True, False], [True, True, True]])
     none = torch.zeros_like(present_mask)
-    config = SuccessLossConfig(every_turn_weight=1.0)
+    config = SuccessLossConfig()
     both = paper_loss(z, present_mask, none, none, torch.tensor([1.0, 0.0]), config)
     alone = paper_loss(z[:1, :2], present_mask[:1, :2], none[:1, :2], none[:1, :2], torch.tensor([1.0]), config)
     torch.testing.assert_close(both[:1], alone)

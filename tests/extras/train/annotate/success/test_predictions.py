@@ -14,8 +14,7 @@ from helpers.episodes.look_episodes import episodes
 
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate import AnnotationError, annotate, make_annotator
-from creditflow.train.annotate.success.model import open_success
-from creditflow.train.annotate.success.predict import predict_success
+from creditflow.train.annotate.success.model import open_success, predict_success
 from creditflow.train.annotate.success.training import SuccessTrainer
 
 

@@ -17,8 +17,6 @@ from helpers.run_content import run_content
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success.labels import Labels, write_labels
-from creditflow.train.annotate.success.model import GAIN, open_success
-from creditflow.train.annotate.success.predict import predict_success
 from creditflow.train.annotate.success.training import SuccessTrainer, evaluate_success
 from creditflow.train.cli import main
 from creditflow.train.policy.failures import DivergedError
@@ -42,7 +40,7 @@ def test_a_model_learns_which_look_is_the_pivot(
 
 @pytest.mark.parametrize("kind", ["paper", "hazard"])
 def test_a_resumed_run_is_bit_equal(kind: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]) -> None:
-    overrides = (f"loss.kind={kind}", "language_weight=0.1")
+    overrides = (f"loss.kind={kind}",)
     whole = trainer_of(data, *overrides)
     whole.run()
     expected = run_content(whole.folder)
@@ -65,57 +63,6 @@ def test_recomputed_activations_do_not_change_a_run(
     recomputed.run()
     for name, weight in kept.model.state_dict().items():
         torch.testing.assert_close(recomputed.model.state_dict()[name], weight, rtol=1e-5, atol=1e-6)
-
-
-def test_the_head_of_turns_adds_the_mean_over_each_turns_tokens(
-    data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
-) -> None:
-    trainer = trainer_of(data, "head=turns")
-    trainer.run()
-    episode = trainer.train[0].episode
-    (success,) = predict_success(trainer.model, [episode], "paper")
-    ids = torch.from_numpy(episode.ids[None].astype(np.int64))
-    with torch.no_grad():
-        hidden = trainer.model.hidden(ids)[0].double().numpy()
-    weight = trainer.model.score.weight.detach().double().numpy()[0]
-    turns = np.split(hidden, episode.ends + 1)[:-1]
-    z = GAIN * np.cumsum([turn.mean(axis=0) @ weight for turn in turns])
-    np.testing.assert_allclose(np.log(success / (1.0 - success)), z, atol=1e-4)
-
-
-def test_calibrated_probabilities_have_the_mean_of_the_outcomes(
-    data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
-) -> None:
-    overrides = ("steps=40", "data.valid=0.5", "loss.non_pivot_weight=1.0", "head=turns", "text.names=origins")
-    raw = trainer_of(data, *overrides)
-    raw.run()
-    data["out"] += "2"
-    fitted = trainer_of(data, *overrides, "calibrate=true")
-    fitted.run()
-    model, _, file = open_success(Path(data["out"]) / "model", device="cpu")
-    assert file.calibration == fitted.model.calibration == model.calibration != (1.0, 0.0)
-    won = np.concatenate([[sample.success] * len(sample.episode.ends) for sample in fitted.valid])
-    asked = [sample.episode for sample in fitted.valid]
-    predicted = np.concatenate(predict_success(model, asked, "paper"))
-    assert abs(predicted.mean() - won.mean()) < 0.01
-    assert (
-        evaluate_success(fitted.model, fitted.valid, "paper", 4096)["log_loss"]
-        < (evaluate_success(raw.model, raw.valid, "paper", 4096)["log_loss"])
-    )
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (("loss.kind=hazard", "head=turns"), "are for the kind of loss"),
-        (("calibrate=true", "data.valid=0.0"), "calibrate fits to the validation tasks"),
-    ],
-)
-def test_undefined_combinations_of_settings_are_rejected(
-    overrides: tuple[str, ...], message: str, data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        trainer_of(data, *overrides)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(

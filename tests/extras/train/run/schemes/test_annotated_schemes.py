@@ -42,7 +42,7 @@ def judge() -> Iterator[str]:
         yield f"judge:{url}#judge"
 
 
-@pytest.mark.parametrize("scheme", ["pica", "prm", "tips", "igpo", "mt_ppo", "ppo_gae"])
+@pytest.mark.parametrize("scheme", ["pica", "prm", "igpo", "mt_ppo", "ppo_gae"])
 def test_a_scheme_over_annotations_trains_by_its_name(
     scheme: str,
     trainer_of: Callable[..., Any],
@@ -57,13 +57,12 @@ def test_a_scheme_over_annotations_trains_by_its_name(
     writers = {
         "pica": lambda: [f"success:{success_folder(tmp_path / 'success', positions=4096)}"],
         "prm": lambda: [judge],
-        "tips": lambda: [f"likelihood:{policy}"],
         "igpo": lambda: [f"likelihood:{policy}"],
     }
     settings = config | SEARCH | {"model": {"path": str(policy)}, "sft": {"episodes": 0}}
     settings["update"] = {"iterations": 2, "optimizer": {"lr": 1e-3}}
     settings["credit"] = {"scheme": scheme, "annotators": writers.get(scheme, list)()}
-    critic = ["critic.kind=shared"] if scheme in ("tips", "mt_ppo", "ppo_gae") else []
+    critic = ["critic.kind=shared"] if scheme in ("mt_ppo", "ppo_gae") else []
     run = trainer_of(settings, *critic)
     seen: list[Group] = []
     scored = type(run.scheme).assign_batch
@@ -81,27 +80,3 @@ def test_a_scheme_over_annotations_trains_by_its_name(
         for name in run.scheme.needs:
             assert np.isfinite(group.annotation(name)).all()
             assert all(name in member.provenance for member in group.trajectories)
-
-
-def test_the_gpu_script_writes_every_annotation_or_gives_the_reason(tmp_path: Path) -> None:
-    from gpu.curves import ONLY_TOY, WITHOUT, _annotator_settings
-
-    from creditflow import credit
-
-    needy = {name for name in credit.names() if credit.make(name).needs}
-    assert set(WITHOUT) <= needy
-    for name in needy - set(ONLY_TOY):
-        assert (_annotator_settings(name, tmp_path, tmp_path) is None) == (name in WITHOUT)
-
-
-def test_the_gpu_script_names_the_success_model_as_an_annotator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from gpu import curves
-
-    from creditflow.train.settings.overrides import apply_overrides
-
-    monkeypatch.setattr(curves, "_untrained_success", lambda policy, path: path)
-    written = curves._annotator_settings("pica", tmp_path, tmp_path)
-    assert written is not None
-    assert apply_overrides({}, written)["credit"]["annotators"] == [f"success:{tmp_path / 'success'}"]

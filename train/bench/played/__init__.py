@@ -1,1 +1,0 @@
-"""Suites without tables: learning and forks through the environment."""

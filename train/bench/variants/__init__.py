@@ -1,1 +1,0 @@
-"""Schemes with other parameters: how they are entered, named, and made from a grid of values."""

@@ -1,1 +1,0 @@
-"""Commands that say what there is: environments, schemes, what is installed."""

@@ -1,1 +1,0 @@
-"""Programs beside ``creditflow`` that read the results of benchmarks."""

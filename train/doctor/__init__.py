@@ -1,1 +1,0 @@
-"""What is installed, what is missing, and how to get it: ``creditflow doctor``."""
