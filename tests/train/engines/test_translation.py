@@ -51,10 +51,8 @@ REFUSED = {
         f"rewardflow_{env}": {"update.loss.aggregation"}
         for env in ("alfworld", "sokoban", "sokoban_vl", "webshop", "wikisearch")
     },
-    **{
-        f"smollm2_{env}": {"sft", "update.loss.aggregation", "update.minibatches"}
-        for env in ("alfworld", "sokoban", "webshop", "wikisearch")
-    },
+    **{f"smollm2_{env}": {"sft", "update.loss.aggregation", "update.minibatches"} for env in ("sokoban", "webshop")},
+    **{f"smollm2_{env}": {"sft"} for env in ("alfworld", "wikisearch")},
 }  # fmt: skip
 
 

@@ -88,11 +88,8 @@ def test_an_interrupt_leaves_no_half_file(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["verlagent", "F"], "did you mean 'verl-agent'"),
         (["openenv", "F", "--turns", "single"], "--turns has no effect on openenv"),
         (["searchr1", "F", "--state-key", "none"], "--state-key has no effect on searchr1"),
-        (["webshop", "F", "--group", "x"], "--group has no effect on webshop"),
-        (["trl", "F", "--seed", "3"], "--seed has no effect on trl"),
         (["openenv", "F", "--success-at", "nan"], "success_at must be a finite number"),
         (["openenv", "F", "--state-key", ""], "state_key is one of"),
     ],
@@ -103,3 +100,11 @@ def test_options_without_effect_and_wrong_values_are_errors(arguments, message, 
     words = [str(tmp_path / "F") if word == "F" else word for word in arguments]
     assert main(["data", "import", *words, "--out", str(tmp_path / "out.jsonl")]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "meant"), [("verlagent", "verl-agent"), ("openen", "openenv")])
+def test_a_misspelled_source_is_told_the_right_one(word, meant, tmp_path, capsys):
+    with pytest.raises(SystemExit) as refused:
+        main(["data", "import", word, str(tmp_path / "F"), "--out", str(tmp_path / "out.jsonl")])
+    assert refused.value.code == 2
+    assert f"did you mean '{meant}'" in capsys.readouterr().err
