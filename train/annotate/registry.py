@@ -50,18 +50,6 @@ ANNOTATORS: dict[str, Entry] = {
         "a success model's probability of success",
     ),
     "judge": Entry("judge", "URL#MODEL", ("judge.score",), "a served model's score of every turn"),
-    "rubric": Entry(
-        "rubric",
-        "URL#MODEL",
-        ("rubric.passed", "rubric.failed", "rubric.score"),
-        "verdicts of a judge on the task's criteria, with the turns that it cites",
-    ),
-    "teacher": Entry(
-        "teacher",
-        "DIR",
-        ("logp.teacher.gap",),
-        "increase of a turn's log-probability by a skill's text before the prompt",
-    ),
     "forks": Entry(
         "forks",
         "K",

@@ -34,7 +34,7 @@ def random_group(
         outcome: probability of success of each trajectory, by default sampled.
         unit_costs: all costs are 1, otherwise they are sampled from {1, 2, 3.5}.
         dense: every turn has a reward. Otherwise only the last turn of a success has one, which is 1.
-        values: annotations of turns, functions of the state: in (0, 1) for names that begin with "value." or "rubric.",
+        values: annotations of turns, functions of the state: in (0, 1) for names that begin with "value.",
             otherwise in (−1, 0). Each has its ".next".
         token_values: annotations of tokens. If there are any, the trajectories have tokens.
     """
@@ -96,7 +96,7 @@ def _values(tables: Mapping[str, Mapping[str, float]], turn: Turn) -> dict[str, 
 
 
 def _sign(name: str) -> float:
-    return 1.0 if name.startswith(("value.", "rubric.", "milestone")) else -1.0
+    return 1.0 if name.startswith(("value.", "milestone")) else -1.0
 
 
 def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:

@@ -33,7 +33,7 @@ from creditflow.wrappers.records.group import Group
 
 ANNOTATED = ("igpo", "mt_ppo", "pica", "prm", "steppo")
 # they read a language model's view of its own actions, a judge's citations or milestones, or a critic of tokens, which tables do not have
-WITHOUT_SOURCE = {"agent_opsd", "beacon", "draco", "ppo_gae"}
+WITHOUT_SOURCE = {"beacon", "ppo_gae"}
 every = pytest.mark.parametrize("name", ANNOTATED)
 
 

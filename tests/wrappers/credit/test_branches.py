@@ -47,7 +47,7 @@ SETTINGS: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
 NOT_POOLED: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     *(case for case in SETTINGS if case[0] != "rewardflow"),
     # these count a branch as a full episode in their statistics too
-    *((name, "paper", {}) for name in ("hgpo", "g2po", "steppo", "draco", "agent_opsd", "beacon")),
+    *((name, "paper", {}) for name in ("hgpo", "g2po", "steppo", "beacon")),
     ("hgpo", "release", {"key": "state"}),
     *((name, "paper", {}) for name in ("grpo", "rloo", "mt_grpo", "gdcr", "sapo", "egrpo", "stepsearch", "pica")),
     *((name, "paper", {"whitening": False, "invalid_penalty": 0.2}) for name in ("mt_ppo", "ppo_gae")),

@@ -24,9 +24,6 @@ WRITERS: Mapping[str, str] = MappingProxyType(
         "fork.value": "forks:K --env NAME",
         "fork.q": "forks:K --env NAME",
         "value.pica": "success:DIR",
-        "logp.teacher.gap": "teacher:DIR",
-        "rubric.passed": "rubric:URL#MODEL",
-        "rubric.failed": "rubric:URL#MODEL",
     }
 )
 
