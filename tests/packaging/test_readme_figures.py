@@ -36,12 +36,12 @@ FOUR = r"(\d+){0}Sokoban, (\d+){0}ALFWorld, (\d+){0}WebShop and (\d+){0}WikiSear
 # number -> the files that quote it, and where it stands there
 QUOTED = {
     "schemes of the demo": {
-        "README.md": r"compares (\w+) methods in",
+        "README.md": r"make demo # (\w+) methods in",
         "Makefile": r"measure (\w+) credit schemes",
         SITE + "start/tutorial.md": r"compares (\w+) schemes in",
     },
     "minutes of the demo": {
-        "README.md": r"methods in about (\w+) minutes",
+        "README.md": r"methods in (\w+) minutes",
         SITE + "start/tutorial.md": r"schemes in about (\w+) minutes",
     },
     "minutes of the quickstart": {

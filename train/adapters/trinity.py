@@ -25,9 +25,7 @@ from creditflow.wrappers.credit.registry import make
 
 __all__ = ["CreditAdvantage"]
 
-COLUMNS = {
-    "state": "env_state_hash", "reward": "step_reward", "next_state": "next_env_state_hash", "ended": "ended",
-}  # fmt: skip
+COLUMNS = {"state": "env_state_hash", "reward": "step_reward", "next_state": "next_env_state_hash", "ended": "ended"}
 
 
 class CreditAdvantage(AdvantageFn, ExperienceOperator):
@@ -40,19 +38,18 @@ class CreditAdvantage(AdvantageFn, ExperienceOperator):
     def process(self, exps: list[Any]) -> tuple[list[Any], dict[str, float]]:
         """The experiences with credit, and metrics; groups of one run get none."""
         first = min([1, *(exp.eid.step for exp in exps)])  # some workflows count from 1, then in every run
-        columns: dict[str, Any] = {}
-        for ours, theirs in COLUMNS.items():
-            columns[ours] = [exp.info.get(theirs) for exp in exps]
-        read = {"next_state": all, "ended": any}  # an end is read at the last turn, where a missing one is an error
-        absent = dict[str, None]()
-        for name, some in read.items():
-            if not some(cell is not None for cell in columns[name]):
-                absent[name] = None
+        columns = {ours: [exp.info.get(theirs) for exp in exps] for ours, theirs in COLUMNS.items()}
+        if None in columns["next_state"]:
+            del columns["next_state"]
+        if not any(end is not None for end in columns["ended"]):  # read at last turns, where a missing one is an error
+            del columns["ended"]
         turns = TurnColumns(
-            group=[exp.eid.tid for exp in exps], trajectory=[exp.eid.rid for exp in exps], called=COLUMNS,
+            group=[exp.eid.tid for exp in exps],
+            trajectory=[exp.eid.rid for exp in exps],
             turn=[exp.eid.step - first for exp in exps],
-            **{**columns, **absent},
-        )  # fmt: skip
+            called=COLUMNS,
+            **columns,
+        )
         result = advantages(self.scheme, turns, incomplete="zero")
         for exp, number in zip(exps, result.per_turn.tolist(), strict=True):
             exp.advantages = exp.action_mask * number

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         if line is None or line == "quit":
             return 0
         if not line.strip() or not line.isprintable():
-            print("that key is no action; ? lists the actions")
+            print("that is no action; ? lists the actions")
         elif line == "?":
             print("  ".join(info["admissible_actions"]), " | hint undo restart quit")
         elif line == "hint":

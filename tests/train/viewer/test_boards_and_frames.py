@@ -43,7 +43,7 @@ def played(seed, agent_words=("up", "down", "left", "right"), **kwargs):
     "kwargs",
     [
         {},
-        {"symbols": "0123456", "separator": "|"},
+        {"symbols": "xsb", "separator": "|"},
         {"text_format": "coordinates"},
         {"obs_mode": "rgb", "action_mode": "discrete"},
         {
