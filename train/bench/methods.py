@@ -21,7 +21,7 @@ from creditflow.train.bench.controls import (
     flipped,
     shuffled,
 )
-from creditflow.train.bench.names import MethodName
+from creditflow.train.bench.names import MethodName, value_text
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import is_sum
 from creditflow.wrappers.credit.registry import known, lookup, option_names
@@ -34,6 +34,7 @@ __all__ = [
     "base_method",
     "bound_scheme",
     "can_be_annotated",
+    "canonical_name",
     "default_schemes",
     "is_control",
     "played_method",
@@ -148,6 +149,21 @@ def scheme_entry(name: str) -> SchemeEntry:
     if known(name):
         return SchemeEntry(name, SETTINGS.get(name, {}))
     raise unknown_name_error("credit scheme", name, credit.names())
+
+
+def canonical_name(name: str) -> str:
+    """The name with each value in its one form, so that equal schemes have equal names.
+
+    >>> canonical_name("graphgpo{distance_discount=.30}")
+    'graphgpo{distance_discount=0.3}'
+
+    Raises:
+        ConfigError: the name is not one of a method, or a value is out of range.
+    """
+    entry, variant = scheme_entry(name), MethodName.parse(name)
+    entry.scheme_for(1, "state")  # its errors
+    typed = variant.typed(lookup(entry.scheme)) if variant.values else {}
+    return str(replace(variant, values={parameter: value_text(value) for parameter, value in typed.items()}))
 
 
 def settings_of(names: Sequence[str]) -> dict[str, str]:

@@ -17,10 +17,9 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.credit import Scheme
 
-__all__ = ["CORRUPTIONS", "MethodName", "check_parameter_name", "typed_value", "value_text"]
+__all__ = ["CORRUPTIONS", "MethodName", "typed_value", "value_text"]
 
 CORRUPTIONS: Final = ("shuffled", "flipped")
-SET_BY_SUITE = {"key": "the suite decides by which key states are compared"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +84,17 @@ class MethodName:
         return name
 
 
-def check_parameter_name(scheme: type[Scheme], name: str) -> None:
-    """Check that a scheme has a parameter, and that its value is free.
-
-    Raises:
-        ConfigError: it has not (the message suggests the nearest name), or suites set it.
-    """
-    parameters = scheme.preset("paper")
-    if name not in parameters:
-        raise unknown_name_error(f"parameter of {scheme.name}", name, parameters)
-    if name in SET_BY_SUITE:
-        raise ConfigError(f"{scheme.name}.{name} cannot be given: {SET_BY_SUITE[name]}")
-
-
 def typed_value(scheme: type[Scheme], name: str, text: str) -> Any:
     """The value of a parameter from its text.
 
     Raises:
         ConfigError: the parameter is unknown or set by the suite, or the text is no value of its type.
     """
-    check_parameter_name(scheme, name)
+    parameters = scheme.preset("paper")
+    if name not in parameters:
+        raise unknown_name_error(f"parameter of {scheme.name}", name, parameters)
+    if name == "key":
+        raise ConfigError(f"{scheme.name}.key cannot be given: the suite decides by which key states are compared")
     hint = get_type_hints(scheme)[name]
     if get_origin(hint) is Literal:
         choices = {str(choice): choice for choice in get_args(hint)}

@@ -74,8 +74,8 @@ def select_methods(
 ) -> MethodSelection:
     """Select the schemes that can score a recorded log, and their controls.
 
-    Every scheme whose credit differs between the turns of a rollout gets a control ``shuffled(X)``, of a sweep the first
-    variant. One scheme, ``grouptd`` if it is included, gets a control ``flipped(X)``. A scheme with fitted annotations is also
+    Every scheme whose credit differs between the turns of a rollout gets a control ``shuffled(X)``, of one with several values the
+    first. One scheme, ``grouptd`` if it is included, gets a control ``flipped(X)``. A scheme with fitted annotations is also
     included with exact ones, as a control.
 
     Args:
@@ -134,7 +134,7 @@ def _controls(
         exact: whether A^π is known.
     """
     bases = [name for name in schemes if name.partition("[")[0] in credit.names()]
-    if not bases:  # of a swept scheme the first variant only
+    if not bases:  # of a scheme with several values the first only
         bases = list({MethodName.parse(name).scheme: name for name in reversed(schemes)}.values())[::-1]
     oracles = ["oracle_adv"] if exact else []
     controls = [*oracles, *(f"{kind}({o})" for o in oracles for kind in ("shuffled", "flipped"))]

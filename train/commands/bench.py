@@ -6,7 +6,7 @@
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --envs 'alfworld@DATA#released-v2:valid_unseen' --out runs/released
   creditflow bench --preset protocol --out runs/protocol
-  creditflow bench --envs grids --schemes grpo,graphgpo --sweep distance_discount=.1,.3,.5,.8 --out runs/sweep
+  creditflow bench --envs grids --schemes 'grpo,graphgpo{distance_discount=.1},graphgpo{distance_discount=.5}' --out runs/discounts
   creditflow bench --show runs/full/results.json
 
 In the suite `shared` one policy over local features learns many grids or Sokoban levels at once, with the trainer's
@@ -16,10 +16,8 @@ The benchmark provides the annotations that some schemes read: --schemes pica me
 earlier rollouts, and also pica[exact] where exact values exist. --preset full includes all of these; other presets
 include only the ones you name.
 
---sweep compares parameter values, as the papers do in their tables of γ, α and λ. It replaces a scheme by one variant
-per value, such as graphgpo{distance_discount=0.3}; --schemes accepts such names too. Repeat --sweep for a grid. Schemes
-without the parameter stay as they are, and SCHEME.PARAMETER varies one scheme only. `creditflow schemes NAME` lists the
-parameters.
+A scheme's name can have values of its parameters, such as graphgpo{distance_discount=0.3} or
+rewardflow{discount=0.9;action_weight=1}, so that several values are compared as the papers do in their tables of γ, α and λ.
 
 The preset protocol crosses loss average, centring, scale and optimiser, and prints for every pair of methods in how many settings
 its order holds and on which factor it depends.
@@ -46,12 +44,12 @@ from creditflow.train.arguments.options import add_seed, workers
 from creditflow.train.arguments.outputs import Output, add_input, add_json, add_output, named
 from creditflow.train.arguments.programs import add_code
 from creditflow.train.bench.document import RunOptions, read_results
+from creditflow.train.bench.methods import canonical_name
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.page import document_text, headline, require_report, write_report
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
-from creditflow.train.bench.sweeps import parse_sweeps, swept_names
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 
@@ -78,10 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help=f"comma-separated schemes (default all): {', '.join(credit.names())}",
     )
-    parser.add_argument(
-        "--sweep", action="append", default=[], metavar="[SCHEME.]PARAMETER=VALUES",
-        help="compare every scheme of --schemes that has the parameter with each of these comma-separated values; repeat it for a grid",
-    )  # fmt: skip
     parser.add_argument("--preset", choices=[*PRESETS], default="quick", help="amount of work (default quick)")
     add_seed(parser, "tasks and rollouts")
     parser.add_argument(
@@ -105,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    for name in ("sweep", "schemes", "envs", "resume"):
+    for name in ("schemes", "envs", "resume"):
         if args.show and getattr(args, name):
             raise ConfigError(f"--{name} is about what is measured now, so it has no effect with --show; leave it out")
     if args.show:
@@ -114,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
             return _present(document, Path(args.out) if args.out else None, args)
     if not args.out:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE)")
-    schemes = swept_names([name for name in args.schemes.split(",") if name], parse_sweeps(args.sweep))
+    schemes = list(dict.fromkeys(canonical_name(name) for name in args.schemes.split(",") if name))
     named = PRESETS[args.preset].envs if args.envs is None else args.envs
     suites = list(dict.fromkeys(spec for spec in named.split(",") if spec))
     if not suites:

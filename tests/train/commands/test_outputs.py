@@ -23,7 +23,7 @@ from creditflow.train.rollout.workers.processes import ProcessExecutor
 PLAIN = {
     "--agent", "--allow-host", "--build", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--group", "--host", "--id", "--invalid-actions",
     "--judge", "--key-variable", "--limit", "--memory", "--messages", "--only", "--panel", "--reward", "--scheme", "--schemes",
-    "--chat", "--dialect", "--dtype", "--prompt", "--semantics", "--sha256", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
+    "--chat", "--dialect", "--dtype", "--prompt", "--semantics", "--sha256", "--set", "--state-key", "--success", "--task", "--why", "--with", "name",
 }  # fmt: skip
 # of a server that only reads, and of a check
 READ = {("data check", "--against")}

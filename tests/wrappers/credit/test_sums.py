@@ -204,17 +204,16 @@ def test_the_bridge_and_check_batch_take_a_sum() -> None:
 
 
 def test_the_benchmark_compares_a_sum_by_its_text() -> None:
-    from creditflow.train.bench.methods import played_method, scheme_entry, settings_of
-    from creditflow.train.bench.sweeps import swept_names
+    from creditflow.train.bench.methods import canonical_name, played_method, scheme_entry, settings_of
 
     text = "0.5*grpo + 0.5*gigpo"
     scored = played_method(text, 20, [0])(RACE).flat_advantages
     np.testing.assert_array_equal(scored, credit.make(text).assign(RACE).flat_advantages)
     assert scheme_entry(text).scheme_for(20, "text") == credit.make(text, key="text")
     assert settings_of([text]) == {}
-    assert swept_names(["gigpo{step_weight=2e+0}", text], []) == ["gigpo{step_weight=2}", text]
+    assert [canonical_name(name) for name in ("gigpo{step_weight=2e+0}", text)] == ["gigpo{step_weight=2}", text]
     with pytest.raises(ConfigError, match="did you mean 'gigpo'"):
-        swept_names(["0.5*grpo + 0.5*gigp"], [])
+        canonical_name("0.5*grpo + 0.5*gigp")
 
 
 def test_the_command_explains_a_sum(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
