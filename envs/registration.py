@@ -36,7 +36,6 @@ __all__ = [
     "make_vec",
     "maker",
     "register_envs",
-    "register_unlisted",
 ]
 
 
@@ -102,30 +101,18 @@ REGISTRY: Final[Registry[str]] = Registry(
 )
 
 
-def register_unlisted(name: str, entry: Entry, *, nondeterministic: bool = False) -> None:
-    """Register an environment of a tool with ``make`` and Gymnasium, once."""
-    if name not in REGISTRY.entries():
-        REGISTRY.add(name, entry.gym_id)
-    _register(entry, nondeterministic=nondeterministic)
-
-
 def register_envs() -> None:
-    """Register every environment once, so that a second import does not print "Overriding environment"."""
-    for entry in ENVIRONMENTS.values():
-        _register(entry, nondeterministic=False)
-
-
-def _register(entry: Entry, *, nondeterministic: bool) -> None:
-    """Register one id, without Gymnasium's order-enforcing and passive-checking wrappers.
+    """Register every environment once, without Gymnasium's order-enforcing and passive-checking wrappers.
 
     Both assume that only ``reset`` starts an episode, and reject the first step after a restored snapshot. ``AgentEnv``
     itself rejects a step without an episode, and ``check_agent_env`` checks more than the passive checker.
     """
-    if entry.gym_id not in gym.registry:
-        gym.register(
-            id=entry.gym_id, entry_point=entry.entry_point, nondeterministic=nondeterministic,
-            order_enforce=False, disable_env_checker=True, vector_entry_point=entry.vector or None,
-        )  # fmt: skip
+    for entry in ENVIRONMENTS.values():
+        if entry.gym_id not in gym.registry:  # a second import would print "Overriding environment"
+            gym.register(
+                id=entry.gym_id, entry_point=entry.entry_point, order_enforce=False,
+                disable_env_checker=True, vector_entry_point=entry.vector or None,
+            )  # fmt: skip
 
 
 def load_environment(spec: str, *, digest: str = "") -> str:

@@ -122,7 +122,7 @@ def test_content_that_is_not_json_has_no_id():
 
 
 PROBE = """
-import sys, creditflow, creditflow.train.bench
+import sys, creditflow
 env = creditflow.make(sys.argv[1])
 for seed in range(8):
     _, info = env.reset(seed=seed)

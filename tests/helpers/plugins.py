@@ -8,9 +8,9 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from helpers.worlds.gridworlds import register_grids
 
 from creditflow.envs import plugins
-from creditflow.train.bench.exact.gridworlds import register_grids
 from creditflow.train.rollout.plugins import registries
 
 SCHEME = '''"""A scheme."""

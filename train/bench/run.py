@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.document import RunOptions, measure_once
-from creditflow.train.bench.exact.cells import assemble, cells_of, run_task
+from creditflow.train.bench.exact.cells import assemble, cells_of, run_task, starts_of
+from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.exact.tasks import exact_tasks, table_horizon
+from creditflow.train.bench.exact.values import softmax
 from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
 from creditflow.train.bench.methods import default_schemes, with_annotation_sources
 from creditflow.train.bench.played import credit_coverage, learn, played_row
@@ -26,7 +30,7 @@ from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Prese
 from creditflow.train.bench.report.tidy import BASELINE
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.run import run_shared
-from creditflow.train.bench.suites import Suite, open_suite
+from creditflow.train.bench.suites import Suite, SuiteEnv, open_suite
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
@@ -66,7 +70,7 @@ def run_bench(
     """
     preset = PRESETS[preset_name]
     names = with_annotation_sources(schemes) or preset.schemes or default_schemes(preset.annotated)
-    opened = [open_suite(spec, preset, seed) for spec in specs]  # invalid suites are reported before any work
+    opened = [open_suite(spec, preset) for spec in specs]  # invalid suites are reported before any work
 
     def measure(runner: JobRunner) -> dict[str, Any]:
         suites = []
@@ -75,9 +79,7 @@ def run_bench(
             suites += _run_suite(suite, names, preset, options.out, seed, runner)
         return {"suites": suites}
 
-    task_ids = {}
-    for suite in opened:
-        task_ids[suite.spec] = [task.task_id for suite_env in suite.envs for task in suite_env.tasks]
+    task_ids = {suite.spec: _task_ids(suite, preset, seed) for suite in opened}
     identity = {
         "preset": preset_name,
         "amounts": asdict(preset),
@@ -94,11 +96,11 @@ def _run_suite(
     """Record the suite's log, select the methods, and measure them; one result for every optimiser."""
     if suite.name == "shared":
         return [run_shared(names, preset.shared, seed, runner)]
-    groups = _record(suite, seed)
+    groups = _log(suite, preset, seed)
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
-    horizon = max(suite_env.horizon for suite_env in suite.envs)
-    earlier = _record(suite, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
+    horizon = suite.env.horizon if suite.env else table_horizon(suite.spec)
+    earlier = _log(suite, preset, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
     selection = select_methods(names, groups, horizon=horizon, exact=bool(suite.kinds), earlier=earlier)
     facts = {
         "name": suite.name,
@@ -108,44 +110,52 @@ def _run_suite(
         "horizon": horizon,
         "settings": selection.settings(),
         "log": LogSize.of(groups)._asdict(),
-        "expert": _expert_success(suite),
+        "expert": _expert_success(suite.env),
         "cost": selection.cost(horizon, groups, earlier),
     }
-    if suite.kinds:
+    if suite.env is None:
         return [facts | _exact(suite, selection, preset.exact(suite.name), seed, runner)]
     logs = groups, earlier
     return [
-        facts | _played(suite, selection, preset.played, rate, logs, seed, runner)
+        facts | _played(suite, suite.env, selection, preset.played, rate, logs, seed, runner)
         for rate in (0.0, *preset.played.rates)
     ]
 
 
-def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
-    """Record the suite's log: one group per task with the initial policy; another iteration gives other rollouts."""
-    groups = list[Group]()
-    for suite_env in suite.envs:
-        env = GroupEnv(
-            suite_env.env,
-            size=LOG_SIZE,
-            policy="tabular",
-            **suite_env.settings,
-        )
-        agent = TabularAgent(optimal_prob=suite_env.optimal_prob)
-        recorded = play_groups(env, agent, suite_env.tasks, seed=seed, iteration=iteration)
-        groups += progress(recorded, f"{suite.name}: log", len(suite_env.tasks))
+def _task_ids(suite: Suite, preset: Preset, seed: int) -> list[str]:
+    """Ids of the suite's tasks; the seed and the code say those of ``shared``."""
+    if suite.env is not None:
+        return [task.task_id for task in suite.env.tasks]
+    kinds = () if suite.name == "shared" else suite.kinds
+    return [mdp.name for kind in kinds for mdp in islice(exact_tasks(suite.spec, kind, seed), preset.log)]
+
+
+def _log(suite: Suite, preset: Preset, seed: int, iteration: int = 0) -> list[Group]:
+    """Record the suite's log: one group per task with the initial policy; another iteration gives other rollouts.
+
+    Where tasks are tables, the initial policies are those of the first success rate.
+    """
+    if suite.env is not None:
+        env = GroupEnv(suite.env.env, size=LOG_SIZE, policy="tabular", **suite.env.settings)
+        agent = TabularAgent(optimal_prob=suite.env.optimal_prob)
+        recorded = play_groups(env, agent, suite.env.tasks, seed=seed, iteration=iteration)
+        return list(progress(recorded, f"{suite.name}: log", len(suite.env.tasks)))
+    success, count = preset.exact(suite.name).successes[0], max(preset.log // len(suite.kinds), 1)
+    rng, groups = np.random.default_rng([seed, 4, iteration]), list[Group]()
+    for kind in suite.kinds:
+        for number, (mdp, logits) in enumerate(starts_of(suite.spec, kind, success, seed, count)):
+            name = f"{kind}/{iteration}/{number}"
+            groups += simulate(mdp, softmax(logits)[None], LOG_SIZE, rng, name=name)
     return groups
 
 
-def _expert_success(suite: Suite) -> float | None:
-    """Success rate of the expert on the suite's tasks; None without an expert."""
-    if not all(suite_env.expert for suite_env in suite.envs):
+def _expert_success(suite_env: SuiteEnv | None) -> float | None:
+    """Success rate of the expert on the tasks that are played; None without an expert."""
+    if suite_env is None or not suite_env.expert:
         return None
-    solved = []
-    for suite_env in suite.envs:
-        env = GroupEnv(suite_env.env, size=1, texts=False, **suite_env.settings)
-        groups = play_groups(env, ExpertAgent(), suite_env.tasks)
-        solved += [group.trajectories[0].success for group in groups]
-    return float(np.mean(solved))
+    env = GroupEnv(suite_env.env, size=1, texts=False, **suite_env.settings)
+    groups = play_groups(env, ExpertAgent(), suite_env.tasks)
+    return float(np.mean([group.trajectories[0].success for group in groups]))
 
 
 def _exact(suite: Suite, selection: MethodSelection, work: ExactWork, seed: int, runner: JobRunner) -> dict[str, Any]:
@@ -176,6 +186,7 @@ def _exact(suite: Suite, selection: MethodSelection, work: ExactWork, seed: int,
 
 def _played(
     suite: Suite,
+    suite_env: SuiteEnv,
     selection: MethodSelection,
     work: PlayedWork,
     rate: float,
@@ -187,7 +198,6 @@ def _played(
 
     With a ``rate`` all methods learn with Adam.
     """
-    (suite_env,) = suite.envs
     title = f"{suite.name}, Adam {rate:g}" if rate else suite.name
     jobs = [
         Job(f"{suite.spec}/{rate:g}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s, rate))

@@ -13,14 +13,14 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.registration import ENVIRONMENTS, REGISTRY, bare_env, make
 from creditflow.envs.tasks import Task, panel_names
-from creditflow.train.bench.exact.tasks import GRID_BLOCK, exact_kinds, grid_seed
+from creditflow.train.bench.exact.tasks import exact_kinds
 from creditflow.train.bench.presets import Preset
 
 __all__ = ["SUITES", "Suite", "SuiteEnv", "open_suite", "suite_name"]
 
 SUITES = ("shared", "grids", *ENVIRONMENTS)
 DEFAULT_PANEL = "standard-v1"
-OPTIMAL_PROB = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55, "grids": 0.45}
+OPTIMAL_PROB = {"alfworld": 0.25, "webshop": 0.55}
 LONG_TASK_OPTIMAL_PROB = 0.8  # of every other suite, ``ENV@PATH`` included
 
 
@@ -53,14 +53,14 @@ class Suite:
     Attributes:
         name: short name.
         spec: as given on the command line.
-        envs: environments from which its log is recorded: several for the grids, none for ``shared``, else one.
+        env: the environment in which it is played; None for tasks that are known as tables.
         kinds: kinds of exact tasks; empty if states cannot be listed.
         why: reason why ``kinds`` is empty; "" if it is not.
     """
 
     name: str
     spec: str
-    envs: tuple[SuiteEnv, ...]
+    env: SuiteEnv | None
     kinds: tuple[str, ...]
     why: str
 
@@ -87,14 +87,13 @@ def _parts(spec: str) -> tuple[str, str | None, str]:
     return name, path if at else None, panel
 
 
-def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
+def open_suite(spec: str, preset: Preset) -> Suite:
     """Open a suite.
 
     Args:
         spec: ``shared``, ``grids``, ``ENV`` (its built-in panel), ``ENV@PATH`` (the environment's files at a path), or
             ``ENV@PATH#PANEL:SPLIT`` (those of its files that a panel of released data lists).
         preset: sizes of the benchmark.
-        seed: seed of generated tasks (grids).
 
     Raises:
         ConfigError: the suite is unknown, takes no files, or has an endless task source.
@@ -107,30 +106,20 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     if panel and name == "sokoban":
         raise ConfigError(f"suite {spec!r}: sokoban's panels need no files")
     if name == "shared":
-        return Suite(name, spec, (), preset.shared.kinds, "")
+        return Suite(name, spec, None, preset.shared.kinds, "")
     kinds, why = exact_kinds(spec)
-    limit = preset.log if kinds else preset.played.tasks
     short = name if path is None else f"{name}@{Path(path).parent.name}/{Path(path).stem}{panel and f'#{panel}'}"
-    if name == "grids":
-        arguments = {"seed": grid_seed(seed), "count": GRID_BLOCK}
-        per_kind = max(limit // len(kinds), 1)
-        envs = tuple(_suite_env(spec, f"grid-{kind}", arguments, per_kind, OPTIMAL_PROB[name]) for kind in kinds)
-        return Suite(short, spec, envs, kinds, why)
+    if kinds:
+        return Suite(short, spec, None, kinds, why)
     settings: dict[str, Any] = {}
     if path is not None:
         settings |= {ENVIRONMENTS[name].files: path} | ({"panel": panel} if panel else {})
     elif DEFAULT_PANEL in panel_names(name):
         settings["panel"] = f"{DEFAULT_PANEL}:train"
-    return Suite(
-        short,
-        spec,
-        (_suite_env(spec, name, settings, limit, OPTIMAL_PROB.get(spec, LONG_TASK_OPTIMAL_PROB)),),
-        kinds,
-        why,
-    )
+    return Suite(short, spec, _suite_env(spec, name, settings, preset.played.tasks), kinds, why)
 
 
-def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int, optimal_prob: float) -> SuiteEnv:
+def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int) -> SuiteEnv:
     try:
         env = make(name, **settings).unwrapped
     except TypeError as error:
@@ -146,7 +135,7 @@ def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int, op
     if not ids:
         raise ConfigError(f"suite {spec!r}: its task source is endless, so there is no list to choose tasks from")
     tasks = tuple(env.tasks.get(i) for i in _at_even_intervals(ids, limit))
-    return SuiteEnv(name, settings, tasks, optimal_prob, env.max_steps)
+    return SuiteEnv(name, settings, tasks, OPTIMAL_PROB.get(spec, LONG_TASK_OPTIMAL_PROB), env.max_steps)
 
 
 def _at_even_intervals(ids: Sequence[str], limit: int) -> list[str]:

@@ -25,6 +25,7 @@ from evidence.language_models.model_policy import ModelPolicy, load_parameters, 
 from evidence.language_models.tables import with_history, with_plans
 from evidence.language_models.work import LanguageModelWork, TurnForm
 from evidence.settings.cells import Changes
+from helpers.worlds.gridworlds import layout_task
 from helpers.worlds.tabulated import tabulate
 from numpy.typing import NDArray
 
@@ -38,6 +39,7 @@ from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
+from creditflow.train.bench.exact.grid_layouts import generate_layout
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.language_model.tables import PromptTable, with_action
 from creditflow.train.policy.network.scratch import build_model
@@ -171,8 +173,6 @@ def _splits(name: str, seed: int) -> Mapping[str, tuple[Task, ...]]:
 def _endless(family: Family, seed: list[int]) -> Any:
     """Yield generated tasks endlessly."""
     if family.env.startswith("grid-"):
-        from creditflow.train.bench.exact.grid_layouts import generate_layout, layout_task
-
         kind, number = family.env.removeprefix("grid-"), 0
         while True:
             yield layout_task(family.env, generate_layout(kind, np.random.default_rng([*seed, number])))

@@ -18,8 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.sokoban.rules import FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, state_key
-from creditflow.train.bench.exact.grid_layouts import ACTIONS, Cell, GridLayout, floor_depths, grid_cells, scattered
-from creditflow.train.bench.exact.gridworlds import HORIZON
+from creditflow.train.bench.exact.grid_layouts import (
+    ACTIONS,
+    HORIZON,
+    Cell,
+    GridLayout,
+    floor_depths,
+    grid_cells,
+    scattered,
+)
 from creditflow.train.bench.exact.mdp import FiniteMDP, explore
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.tasks import SOKOBAN_HORIZON

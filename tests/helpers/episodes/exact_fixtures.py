@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 import creditflow
-import creditflow.train.bench
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.values import softmax
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.episodes.exact_fixtures import LOGITS, chain, policy
+from helpers.worlds.gridworlds import grid_tasks
 
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError
@@ -14,7 +15,6 @@ from creditflow.train.bench.annotation_sources import annotated_log, open_annota
 from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.document import read_results
 from creditflow.train.bench.exact.cells import learn_exactly, measure
-from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.methods import (
     base_method,

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
+from helpers.worlds.gridworlds import grid_tasks
 
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.document import read_results
-from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.bench.methods import default_schemes, scheme_entry, settings_of
 from creditflow.train.bench.selection import select_methods
 from creditflow.train.cli import main

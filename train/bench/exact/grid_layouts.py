@@ -8,27 +8,26 @@ the policy still tells them apart. ``slip``: pits, and one action in ten is repl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import DataError, short_repr, unknown_name_error
-from creditflow.envs.tasks import Task, content_id, sample_index
+from creditflow.envs.errors import unknown_name_error
+from creditflow.envs.tasks import content_id, sample_index
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
 __all__ = [
     "ACTIONS",
+    "HORIZON",
     "KINDS",
     "GridLayout",
     "floor_depths",
     "generate_layout",
     "grid_cells",
     "grid_mdp",
-    "layout_task",
-    "read_layout",
     "scattered",
 ]
 
@@ -41,7 +40,7 @@ PITS: Final = 4
 ALIASED: Final = 12  # cells, two per label
 MIN_DISTANCE, MAX_DISTANCE = 4, 7  # from start to goal, in turns
 SLIP_PERCENT: Final = 10
-GENERATION: Final = 1  # version of the generator; part of the task ids
+HORIZON: Final = 20
 Cell = tuple[int, int]  # row, column
 PIT: Final[Cell] = (-1, -1)  # all pits are one absorbing state
 
@@ -96,63 +95,6 @@ class GridLayout:
         key = f"{self.digest}:{cell[0]},{cell[1]}"
         label = self.labels[cell[0]][cell[1]]
         return key, key if label == "." else f"{self.digest}:{label}"
-
-    def draw(self, cell: Cell) -> str:
-        """The grid as text with the agent as ``A``."""
-        if cell == PIT:
-            return "You fell into a pit."
-        rows = [row.replace("S", ".") for row in self.rows]
-        rows[cell[0]] = rows[cell[0]][: cell[1]] + "A" + rows[cell[0]][cell[1] + 1 :]
-        return "\n".join(rows)
-
-
-def read_layout(content: Any) -> GridLayout:
-    """The layout of a task's content.
-
-    Raises:
-        DataError: the content is malformed.
-    """
-    if not isinstance(content, Mapping) or set(content) != {"rows", "labels", "slip_percent"}:
-        raise DataError(f"a grid task has the keys rows, labels and slip_percent, got {short_repr(content, 80)}")
-    rows, labels, slip = content["rows"], content["labels"], content["slip_percent"]
-    for name, lines in (("rows", rows), ("labels", labels)):
-        if not isinstance(lines, list) or not lines or not all(isinstance(line, str) for line in lines):
-            raise DataError(f"grid task: {name} must be a list of texts, got {short_repr(lines, 80)}")
-    shape = [len(row) for row in rows]
-    if len(set(shape)) != 1 or [len(row) for row in labels] != shape or not shape[0]:
-        raise DataError(
-            f"grid task: rows and labels must be rectangles of one shape, got rows of {shape} and labels of "
-            f"{[len(row) for row in labels]} characters"
-        )
-    text = "".join(rows)
-    if set(text) - set("#.SGx") or text.count("S") != 1 or text.count("G") < 1:
-        raise DataError(
-            f"grid task: rows must consist of # . x, exactly one S and at least one G, got {short_repr(rows, 80)}"
-        )
-    if type(slip) is not int or not 0 <= slip <= 100:
-        raise DataError(f"grid task: slip_percent must be an integer from 0 to 100, got {short_repr(slip)}")
-    return GridLayout(tuple(rows), tuple(labels), slip)
-
-
-def layout_task(env: str, layout: GridLayout) -> Task:
-    """The layout as a task of the environment named ``env``."""
-    prefix = f"{env}{GENERATION}"
-    return Task(content_id(prefix, layout.content), content_id(prefix, _canonical(layout)), layout.content)
-
-
-def _turned(lines: Sequence[str]) -> list[str]:
-    return ["".join(column) for column in zip(*lines[::-1], strict=True)]
-
-
-def _canonical(layout: GridLayout) -> dict[str, Any]:
-    """The lexicographically smallest content among the eight rotations and reflections."""
-    rows, labels = list(layout.rows), list(layout.labels)
-    variants = []
-    for _ in range(4):
-        rows, labels = _turned(rows), _turned(labels)
-        variants += [(rows, labels), ([row[::-1] for row in rows], [row[::-1] for row in labels])]
-    first = min(variants)
-    return {"rows": first[0], "labels": first[1], "slip_percent": layout.slip_percent}
 
 
 def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:

@@ -18,8 +18,7 @@ from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.sokoban.levels.xsb import Level, parse_level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
 from creditflow.envs.tasks import load_panel
-from creditflow.train.bench.exact.grid_layouts import KINDS, GridLayout, grid_mdp, read_layout
-from creditflow.train.bench.exact.gridworlds import HORIZON, grid_tasks
+from creditflow.train.bench.exact.grid_layouts import HORIZON, KINDS, GridLayout, generate_layout, grid_mdp
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
 
 __all__ = [
@@ -30,9 +29,9 @@ __all__ = [
     "exact_kinds",
     "exact_tasks",
     "grid_layouts",
-    "grid_seed",
     "sokoban_boards",
     "sokoban_mdp",
+    "table_horizon",
 ]
 
 SOKOBAN_KINDS: Final = ("sokoban-few", "sokoban-some", "sokoban-many")  # by the fraction of dead states
@@ -65,6 +64,11 @@ def exact_kinds(spec: str) -> tuple[tuple[str, ...], str]:
     return tuple(kind for kind in SOKOBAN_KINDS if kind in kinds), ""
 
 
+def table_horizon(spec: str) -> int:
+    """The turn limit of a suite's exact tasks."""
+    return HORIZON if spec == "grids" else SOKOBAN_HORIZON
+
+
 def exact_tasks(spec: str, kind: str, seed: int) -> Iterator[FiniteMDP]:
     """Yield tasks of a kind: grids endlessly, Sokoban levels once each, in an order that depends on ``seed``."""
     if spec == "grids":
@@ -83,18 +87,18 @@ def exact_tasks(spec: str, kind: str, seed: int) -> Iterator[FiniteMDP]:
             yield mdp
 
 
-def grid_seed(seed: int, block: int = 0) -> int:
-    """Seed of a block of grid tasks, so that further blocks do not change or regenerate the earlier ones."""
-    return seed * 1_000_003 + block
-
-
 def grid_layouts(kind: str, seed: int, block: int = 0) -> Iterator[GridLayout]:
     """Yield the layouts of a kind endlessly, from block ``block`` on."""
     while True:
-        source = grid_tasks(kind, grid_seed(seed, block), GRID_BLOCK)
-        for task_id in source.task_ids():
-            yield read_layout(dict(source.get(task_id).content))
+        yield from _grid_block(kind, seed * 1_000_003 + block)
         block += 1
+
+
+@lru_cache(maxsize=64)
+def _grid_block(kind: str, seed: int) -> tuple[GridLayout, ...]:
+    """The distinct layouts of a block: it has a seed of its own, so further blocks do not change the earlier ones."""
+    streams = [np.random.Generator(np.random.PCG64([seed, KINDS.index(kind), i])) for i in range(GRID_BLOCK)]
+    return tuple(dict.fromkeys(generate_layout(kind, rng) for rng in streams))
 
 
 @lru_cache(maxsize=2)

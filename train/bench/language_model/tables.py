@@ -25,8 +25,6 @@ from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
-from creditflow.train.bench.exact.grid_layouts import grid_cells, grid_mdp
-from creditflow.train.bench.exact.gridworlds import GridEnv
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
 from creditflow.train.bench.exact.tasks import DIRECTIONS, sokoban_boards
 from creditflow.wrappers.invalid_actions import Policy
@@ -91,7 +89,7 @@ def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], inv
             f"{env.env_name} cannot be tabulated: some of its actions are free text, so its states cannot be listed; "
             "evaluate by sampled episodes (without --exact)"
         )
-    if env.spec is not None and env.spec.nondeterministic and not env.env_name.startswith("grid-"):
+    if env.spec is not None and env.spec.nondeterministic:
         raise ConfigError(
             f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots; evaluate by sampled episodes "
             "(without --exact)"
@@ -127,7 +125,7 @@ def prompt_table(
     invalid_actions: Policy = "keep",
     max_states: int = MAX_TABLE_STATES,
 ) -> PromptTable:
-    """Tabulate a task: from the environment's rules for Sokoban and grids, else from snapshots.
+    """Tabulate a task: from the environment's rules for Sokoban, else from snapshots.
 
     Args:
         agent: builds the prompts, with its own code.
@@ -168,10 +166,6 @@ def enumerated_table(
         OracleLimitError: more than ``max_states`` states.
     """
     check_prompting(agent, env, invalid_actions)
-    if env.spec is not None and env.spec.nondeterministic:
-        raise ConfigError(
-            f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots; evaluate by sampled episodes"
-        )
     states = StateEnumeration(
         env,
         task,
@@ -273,13 +267,6 @@ def table_from_rules(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[Fin
     Raises:
         OracleLimitError: more than ``max_states`` states.
     """
-    if isinstance(env, GridEnv):
-        mdp = grid_mdp(env.layout, env.max_steps)
-        if mdp.size > max_states:
-            raise OracleLimitError(
-                f"task {env.task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
-            )
-        return mdp, (env.layout.draw(cell) for cell in grid_cells(env.layout)[0])
     if isinstance(env, SokobanEnv) and env.action_space == TextSpace(DIRECTIONS):
         level = parse_level(str(env.task.content["xsb"]))
         mdp, boards = sokoban_boards(level, env.max_steps, cap=max_states)

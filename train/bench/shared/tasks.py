@@ -28,8 +28,7 @@ from creditflow.envs.sokoban.rules import (
     direction_offsets,
     move,
 )
-from creditflow.train.bench.exact.grid_layouts import KINDS, PIT, STEPS, Cell, GridLayout, grid_mdp
-from creditflow.train.bench.exact.gridworlds import HORIZON
+from creditflow.train.bench.exact.grid_layouts import HORIZON, KINDS, PIT, STEPS, Cell, GridLayout, grid_mdp
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, SOKOBAN_HORIZON, grid_layouts, sokoban_boards
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import creditflow
-import creditflow.train.bench
 from creditflow.agents.backends.base import Completion, Sampling
 from creditflow.agents.backends.token_sampling import token_probabilities
 from creditflow.agents.base import View

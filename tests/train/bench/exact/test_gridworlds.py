@@ -5,14 +5,13 @@ import json
 import numpy as np
 import pytest
 from helpers.episodes.exact_fixtures import bare
+from helpers.worlds.gridworlds import grid_tasks
 
 import creditflow
-import creditflow.train.bench
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs import check_agent_env
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp
-from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 

@@ -1,15 +1,16 @@
-"""The grid worlds as environments with the full contract: text observations, snapshots, an exact oracle, seeded slips.
+"""The benchmark's grid worlds as environments with the full contract: text observations, snapshots, an exact oracle, seeded slips.
 
-They belong to the benchmark rather than to the listed environments: ``creditflow.make("grid-pits")`` works once
-``creditflow.train.bench`` is imported.
+``creditflow.make("grid-pits")`` works once this module is imported.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,27 +18,94 @@ from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.reading import checked
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.envs.registration import Entry, register_unlisted
+from creditflow.envs.registration import REGISTRY
 from creditflow.envs.spaces import TextSpace
-from creditflow.envs.tasks import PanelRow, RowTasks, Task, sample_index
+from creditflow.envs.tasks import PanelRow, RowTasks, Task, content_id, sample_index
 from creditflow.train.bench.exact.grid_layouts import (
     ACTIONS,
+    HORIZON,
     KINDS,
     PIT,
     Cell,
     GridLayout,
     generate_layout,
     grid_mdp,
-    layout_task,
-    read_layout,
 )
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
-__all__ = ["AliasGrid", "GridEnv", "GridOracle", "OpenGrid", "PitsGrid", "SlipGrid", "grid_tasks", "register_grids"]
+__all__ = [
+    "AliasGrid",
+    "GridEnv",
+    "GridOracle",
+    "OpenGrid",
+    "PitsGrid",
+    "SlipGrid",
+    "grid_tasks",
+    "layout_task",
+    "register_grids",
+]
 
-HORIZON: Final = 20
+GENERATION: Final = 1  # version of the generator; part of the task ids
 FORMAT: Final = "grid/1"
 EXPECTED: Final = f"expected exactly one of: {', '.join(ACTIONS)}"
+
+
+def draw(layout: GridLayout, cell: Cell) -> str:
+    """The grid as text with the agent as ``A``."""
+    if cell == PIT:
+        return "You fell into a pit."
+    rows = [row.replace("S", ".") for row in layout.rows]
+    rows[cell[0]] = rows[cell[0]][: cell[1]] + "A" + rows[cell[0]][cell[1] + 1 :]
+    return "\n".join(rows)
+
+
+def read_layout(content: Any) -> GridLayout:
+    """The layout of a task's content.
+
+    Raises:
+        DataError: the content is malformed.
+    """
+    if not isinstance(content, Mapping) or set(content) != {"rows", "labels", "slip_percent"}:
+        raise DataError(f"a grid task has the keys rows, labels and slip_percent, got {short_repr(content, 80)}")
+    rows, labels, slip = content["rows"], content["labels"], content["slip_percent"]
+    for name, lines in (("rows", rows), ("labels", labels)):
+        if not isinstance(lines, list) or not lines or not all(isinstance(line, str) for line in lines):
+            raise DataError(f"grid task: {name} must be a list of texts, got {short_repr(lines, 80)}")
+    shape = [len(row) for row in rows]
+    if len(set(shape)) != 1 or [len(row) for row in labels] != shape or not shape[0]:
+        raise DataError(
+            f"grid task: rows and labels must be rectangles of one shape, got rows of {shape} and labels of "
+            f"{[len(row) for row in labels]} characters"
+        )
+    text = "".join(rows)
+    if set(text) - set("#.SGx") or text.count("S") != 1 or text.count("G") < 1:
+        raise DataError(
+            f"grid task: rows must consist of # . x, exactly one S and at least one G, got {short_repr(rows, 80)}"
+        )
+    if type(slip) is not int or not 0 <= slip <= 100:
+        raise DataError(f"grid task: slip_percent must be an integer from 0 to 100, got {short_repr(slip)}")
+    return GridLayout(tuple(rows), tuple(labels), slip)
+
+
+def layout_task(env: str, layout: GridLayout) -> Task:
+    """The layout as a task of the environment named ``env``."""
+    prefix = f"{env}{GENERATION}"
+    return Task(content_id(prefix, layout.content), content_id(prefix, _canonical(layout)), layout.content)
+
+
+def _turned(lines: Sequence[str]) -> list[str]:
+    return ["".join(column) for column in zip(*lines[::-1], strict=True)]
+
+
+def _canonical(layout: GridLayout) -> dict[str, Any]:
+    """The lexicographically smallest content among the eight rotations and reflections."""
+    rows, labels = list(layout.rows), list(layout.labels)
+    variants = []
+    for _ in range(4):
+        rows, labels = _turned(rows), _turned(labels)
+        variants += [(rows, labels), ([row[::-1] for row in rows], [row[::-1] for row in labels])]
+    first = min(variants)
+    return {"rows": first[0], "labels": first[1], "slip_percent": layout.slip_percent}
 
 
 @lru_cache(maxsize=64)
@@ -157,7 +225,7 @@ class GridEnv(AgentEnv[str, str, int]):
         return 0.0
 
     def _observe(self) -> str:
-        return self.layout.draw(self._cell)
+        return draw(self.layout, self._cell)
 
     def _keys(self) -> tuple[str, str]:
         return self.layout.keys(self._cell)
@@ -262,7 +330,19 @@ class SlipGrid(GridEnv):
 
 
 def register_grids() -> None:
-    """Register the grids with ``creditflow.make`` and Gymnasium."""
+    """Register the grids with ``creditflow.make`` and Gymnasium, once."""
     for grid in (OpenGrid, PitsGrid, AliasGrid, SlipGrid):
-        entry = Entry(f"creditflow/{grid.__name__}-v0", f"{grid.__module__}:{grid.__name__}", files="")
-        register_unlisted(grid.env_name, entry, nondeterministic=grid.kind == "slip")
+        gym_id = f"creditflow/{grid.__name__}-v0"
+        if grid.env_name not in REGISTRY.entries():
+            REGISTRY.add(grid.env_name, gym_id)
+        if gym_id not in gym.registry:
+            gym.register(
+                id=gym_id,
+                entry_point=f"{grid.__module__}:{grid.__name__}",
+                nondeterministic=grid.kind == "slip",
+                order_enforce=False,
+                disable_env_checker=True,
+            )
+
+
+register_grids()
