@@ -25,7 +25,6 @@ from creditflow.envs.errors import DataError
         ("story", [None, "", 10**6, []]),
         ("steps", -1),
         ("steps", True),
-        ("past", "look"),
         ("syntax", "shout"),
     ],
 )

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.worlds.exported_games import game_fields
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.sokoban.env import SokobanEnv

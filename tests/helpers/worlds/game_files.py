@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from helpers.worlds.exported_games import game_fields
+
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.export import game_fields
 
 
 def archive_of(path: Path, members: list[tuple[str, bytes]]) -> Path:
