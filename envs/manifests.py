@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -12,7 +13,7 @@ from creditflow.envs.reading.json_text import parse_json
 
 __all__ = ["KINDS", "DataReport", "Difference", "Item", "PartReport", "embedded_manifest", "problem_text", "verify"]
 
-KINDS: Final = ("same", "alike", "changed", "missing", "unusable", "extra")
+KINDS: Final = ("same", "changed", "missing", "unusable", "extra")
 SHOWN: Final = 5  # differences of one kind that the text names; JSON has all
 NAMED_EXTRAS: Final = 1_000  # extras that a report names; a catalogue may have a million
 MAX_PROBLEM: Final = 300  # characters
@@ -43,14 +44,12 @@ class Item(NamedTuple):
         part: the split or file to which it belongs.
         name: its name in the manifest, such as the path of a game.
         digest: hash of its content.
-        main: hash of the part of the content that matters most; "" if there is none.
         problem: why it cannot be used; "" if it can.
     """
 
     part: str
     name: str
     digest: str = ""
-    main: str = ""
     problem: str = ""
 
 
@@ -138,13 +137,11 @@ def verify(
     data: str,
     manifest: str,
     path: str,
-    listed: Mapping[tuple[str, str], tuple[str, str]],
+    listed: Mapping[tuple[str, str], str],
     found: Iterable[Item],
     *,
     parts: Collection[str],
     source: str,
-    alike: str = "",
-    ordered: Collection[str] = (),
 ) -> DataReport:
     """Compare the items of a copy with a manifest, in one pass.
 
@@ -152,66 +149,36 @@ def verify(
         data: name of the data set.
         manifest: name of the manifest.
         path: what was read.
-        listed: (part, name) -> hash of the content, and of the part of it that matters most ("" for none), in the release's order.
+        listed: (part, name) -> hash of the content, in the release's order.
         found: the items of the copy; those of other parts are left out.
         parts: the parts to report.
         source: how to get the released data.
-        alike: what follows if only what matters most is as released.
-        ordered: parts whose order is content too.
     """
-    of_part = {split: {name: value for (owner, name), value in listed.items() if owner == split} for split in parts}
-    names = {digest: name for rows in of_part.values() for name, (digest, _) in rows.items()}
-    counts = {split: dict.fromkeys(KINDS, 0) for split in parts}
-    kinds: dict[tuple[str, str], tuple[str, str]] = {}  # of listed items
+    expected = {key: digest for key, digest in listed.items() if key[0] in parts}
+    kinds = dict.fromkeys(expected, ("missing", ""))
+    counts = {part: dict.fromkeys(KINDS, 0) for part in parts}
     differences = list[Difference]()
     for item in found:
-        if item.part not in of_part:
+        key = (item.part, item.name)
+        if item.part not in counts:
             continue
-        hashes = of_part[item.part].get(item.name)
-        if hashes is not None:
-            again = (item.part, item.name) in kinds  # which of the two a program reads depends on the program
-            kinds[item.part, item.name] = (
-                ("unusable", "it is there twice") if again else _compared(item, hashes, names, alike)
-            )
+        if key in expected:
+            kind = "same" if item.digest == expected[key] else "changed"
+            kinds[key] = ("unusable", item.problem) if item.problem else (kind, "")
             continue
         kind = "unusable" if item.problem else "extra"
         counts[item.part][kind] += 1
-        if item.problem or counts[item.part][kind] <= NAMED_EXTRAS:
-            copy = f"a copy of {names[item.digest]}" if item.digest in names else ""
-            differences.append(Difference(item.part, kind, _printable(item.name), item.problem or copy))
-    for split in ordered:
-        present = [name for owner, name in kinds if owner == split]
-        for name, expected in zip(
-            present, (name for name in of_part.get(split, ()) if (split, name) in kinds), strict=False
-        ):
-            if name != expected:
-                kinds[split, name] = (
-                    "changed",
-                    f"it stands where {expected} should be: what depends on the order differs",
-                )
-                break
-    for split, rows in of_part.items():
-        for name in rows:
-            kind, detail = kinds.get((split, name), ("missing", ""))
-            counts[split][kind] += 1
-            if kind != "same":
-                differences.append(Difference(split, kind, _printable(name), detail))
-    reports = [PartReport(split, len(rows), counts[split]) for split, rows in of_part.items()]
-    order = {split: i for i, split in enumerate(parts)}
+        if counts[item.part][kind] <= NAMED_EXTRAS:
+            differences.append(Difference(item.part, kind, _printable(item.name), item.problem))
+    for (part, name), (kind, detail) in kinds.items():
+        counts[part][kind] += 1
+        if kind != "same":
+            differences.append(Difference(part, kind, _printable(name), detail))
+    sizes = Counter(part for part, _ in expected)
+    reports = [PartReport(part, sizes[part], counts[part]) for part in parts]
+    order = {part: i for i, part in enumerate(parts)}
     differences.sort(key=lambda difference: (order[difference.part], KINDS.index(difference.kind), difference.name))
     return DataReport(data, manifest, path, reports, differences, source)
-
-
-def _compared(item: Item, hashes: tuple[str, str], names: Mapping[str, str], alike: str) -> tuple[str, str]:
-    """The kind of a listed item, and the detail of its difference."""
-    digest, main = hashes
-    if item.problem:
-        return "unusable", item.problem
-    if item.digest == digest:
-        return "same", ""
-    if main and item.main == main:
-        return "alike", alike
-    return "changed", f"it is {names[item.digest]}" if item.digest in names else ""
 
 
 def problem_text(error: Exception) -> str:

@@ -3,7 +3,6 @@
     python tests/embedded.py alfworld ../shared/data/alfworld/alfworld_games_full.tar.xz      # released-v2, a minute
     python tests/embedded.py boxoban ../shared/data/boxoban                                   # boxoban-v1
     python tests/embedded.py questions ../shared/data/search                                  # panel of eight data sets
-    python tests/embedded.py question-slices ../shared/data/search                            # slices-v1
     python tests/embedded.py webshop ../shared/data/webshop                                   # small-v1
     python tests/embedded.py webshop-panels ../shared/data/webshop                            # small-synthetic-v1, small-human-v1
 
@@ -21,11 +20,9 @@ from helpers.panels.alfworld import manifest_rows
 from helpers.panels.manifests import (
     build_manifest,
     list_levels,
-    list_questions,
     slice_rows,
     write_ids,
     write_manifest,
-    write_slices,
 )
 from helpers.panels.webshop import released_rows
 from helpers.panels.writing import write_panel
@@ -33,7 +30,6 @@ from helpers.panels.writing import write_panel
 from creditflow.envs.sokoban.levels.boxoban import MANIFEST as BOXOBAN
 from creditflow.envs.webshop.catalogue.stock import find_files
 from creditflow.envs.webshop.tasks import RELEASED
-from creditflow.envs.wikisearch.data_check import DATA_SETS, MANIFEST
 from creditflow.envs.wikisearch.slices import SLICES
 
 ASSETS: Final = Path(__file__).resolve().parents[1] / "assets"
@@ -55,12 +51,6 @@ def questions(folder: Path, assets: Path) -> None:
     write_panel(assets / f"panels/wikisearch/{SLICES}.json.gz", list(slice_rows(folder)))
 
 
-def question_slices(folder: Path, assets: Path) -> None:
-    """Of every question of HotpotQA, 2WikiMultiHopQA and MuSiQue the id, split and two hashes."""
-    slices = {name: list_questions(folder / f"{name}.jsonl.gz") for name in DATA_SETS}
-    write_slices(assets / f"manifests/wikisearch/{MANIFEST}.json", slices)
-
-
 def webshop(folder: Path, assets: Path) -> None:
     """Of every one of the thousand products the id and hashes of product and instructions."""
     write_manifest(assets / "manifests/webshop/small-v1.json", build_manifest(find_files(folder)))
@@ -73,8 +63,7 @@ def webshop_panels(folder: Path, assets: Path) -> None:
 
 
 WRITERS: Final[dict[str, Callable[[Path, Path], None]]] = {
-    writer.__name__.replace("_", "-"): writer
-    for writer in (alfworld, boxoban, questions, question_slices, webshop, webshop_panels)
+    writer.__name__.replace("_", "-"): writer for writer in (alfworld, boxoban, questions, webshop, webshop_panels)
 }
 
 

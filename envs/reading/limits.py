@@ -12,15 +12,12 @@ from typing import Final
 __all__ = [
     "ALLOWANCE",
     "JSON",
-    "MAX_ARCHIVE_BYTES",
-    "MAX_ARCHIVE_MEMBERS",
     "MAX_BLANK_LINES",
     "MAX_DOCUMENT",
+    "MAX_GAME",
     "MAX_LAYERS",
     "MAX_LEVELS_FILE",
     "MAX_LINE",
-    "MAX_MEMBER_BYTES",
-    "MAX_MEMBER_HEADERS",
     "MAX_PASSAGE",
     "MAX_RATIO",
     "MAX_RECORD",
@@ -39,6 +36,7 @@ MAX_DOCUMENT: Final = 256 * 2**20  # characters of a JSON file that is parsed as
 MAX_ROWS_FILE: Final = 2 * 2**30  # characters of a question file; HotpotQA's largest has 600 MB
 MAX_RECORD: Final = 2**25  # characters of one element of a list that is parsed by element: products, instructions
 MAX_PASSAGE: Final = 10_000_000  # characters of a line of a corpus
+MAX_GAME: Final = 8_000_000  # characters of a game file of ALFWorld; the released ones have at most 140,000
 MAX_LEVELS_FILE: Final = 64 * 2**20  # bytes of a Sokoban level file; Boxoban's have 150,000
 MAX_LAYERS: Final = 10_000  # layers in the configuration of a model folder
 MAX_TOKEN_ID: Final = 2**24  # largest token id of a tokenizer folder
@@ -46,11 +44,6 @@ MAX_SETTINGS: Final = 2**18  # characters of a settings file; ours have 3,000
 
 MAX_RATIO: Final = 200  # decompressed size over compressed size; logs have ratios of 5 to 40
 ALLOWANCE: Final = 64 * 2**20  # bytes; the ratio of smaller files is not checked
-
-MAX_ARCHIVE_MEMBERS: Final = 50_000
-MAX_ARCHIVE_BYTES: Final = 2_000_000_000  # of a tar archive, decompressed; ALFWorld's games have 345 MB
-MAX_MEMBER_BYTES: Final = 8_000_000  # of a member that is read; ALFWorld's games have at most 140,000
-MAX_MEMBER_HEADERS: Final = 2**20  # bytes of names and attributes before a member
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,32 +5,26 @@ Splits are "<data set>-<split>", such as "hotpotqa-dev"; several are joined by "
 Files of the authors and of collections that repack them differ in the order of answers, in spaces, and in how golden passages are named
 (ids of a corpus, or titles). In the form here answers are sorted, spaces are single and golden passages are titles, so that its hash,
 the task id, is the same for the same question, answers and evidence. A question of a slice belongs to no corpus.
-
-``creditflow data check nq_open`` (or ``triviaqa``, ``popqa``, ``bamboogle``, ``frames``) compares a file of questions and
-answers with the panel. These data sets have no ids of their own in all of their copies, so a question is found by its text.
+Not all copies of a data set have its ids, so a question is found by its text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.manifests import DataReport, Item, problem_text, verify
 from creditflow.envs.reading.json_text import read_json_rows
-from creditflow.envs.tasks import PanelRow, content_id, load_panel
+from creditflow.envs.tasks import PanelRow, content_id
 from creditflow.envs.wikisearch.question_files import read_question
 from creditflow.envs.wikisearch.questions import Question, question_task
 
 __all__ = [
     "DATA_SETS",
-    "PLAIN_SETS",
     "SLICES",
-    "check_slice",
     "file_of",
     "find_questions",
-    "listed_ids",
     "question_hash",
     "released_question",
 ]
@@ -103,18 +97,7 @@ EVIDENCE: Final = {"hotpotqa": _hotpot, "2wiki": _two_wiki, "musique": _musique}
 
 
 SLICES: Final = "slices-v1"
-SPLIT_OF: Final = {"nq_open": "dev"}  # of data sets whose rows name no split; of the others "test"
 SUFFIXES: Final = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
-
-
-def listed_ids(data_set: str, splits: Collection[str] = ()) -> dict[str, str]:
-    """Return the task ids of the panel's questions of a data set, by the hash of their texts; of all splits by default."""
-    named = {f"{data_set}-{split}" for split in splits}
-    return {
-        row.locator["question"]: row.task_id
-        for row in load_panel("wikisearch", SLICES).rows
-        if row.strata["data_set"] == data_set and (not splits or row.split in named)
-    }
 
 
 def file_of(path: Path, data_set: str) -> Path:
@@ -162,39 +145,6 @@ def find_questions(rows: Sequence[PanelRow], path: Path) -> dict[str, Question]:
     if missing:
         raise DataError(
             f"{path}: {len(missing)} of {len(rows)} questions of panel {SLICES} are missing or have other answers or evidence, the first "
-            f"{missing[0].locator['question']} of {missing[0].split}; `creditflow data check {missing[0].strata['data_set']} FILE` lists them"
+            f"{missing[0].locator['question']} of {missing[0].split}"
         )
     return {row.task_id: by_task[row.task_id] for row in rows}
-
-
-PLAIN_SETS: Final = {
-    name: SPLIT_OF.get(name, "test") for name in ("nq_open", "triviaqa", "popqa", "bamboogle", "frames")
-}
-
-
-def check_slice(name: str, path: str | Path, splits: Collection[str] = ()) -> DataReport:
-    """Compare a question file with the panel. Questions that the panel does not list are not looked at.
-
-    Args:
-        name: one of ``PLAIN_SETS``.
-        path: the authors' file, or a repacked one.
-        splits: only these; () for all.
-
-    Raises:
-        DataError: the file cannot be read, or a line is not JSON.
-    """
-    listed, split = listed_ids(name, splits), PLAIN_SETS[name]
-
-    items = dict[str, Item]()
-    for _, row in read_json_rows(path):
-        digest = question_hash(row.get("question", row.get("Question"))) if isinstance(row, dict) else ""
-        if digest not in listed or (digest in items and items[digest].digest == listed[digest]):
-            continue  # some files ask a question twice, with other answers: one of them counts
-        try:
-            items[digest] = Item(split, digest, question_task(released_question(name, row)).task_id)
-        except DataError as error:
-            items[digest] = Item(split, digest, problem=problem_text(error))
-    return verify(
-        name, SLICES, str(path), {(split, digest): (task_id, "") for digest, task_id in listed.items()}, items.values(),
-        parts=[split], source=f"get the file again from the authors of {name}",
-    )  # fmt: skip

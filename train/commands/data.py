@@ -1,8 +1,7 @@
 """Check released data against its manifest, and import, generate and label data of your own.
 
-creditflow data check alfworld "$ALFWORLD_DATA"         released games: present, missing or reworded
+creditflow data check alfworld "$ALFWORLD_DATA"         released games: present, missing or changed
 creditflow data check webshop FOLDER                    the released 1,000 products: differences and their effect
-creditflow data check hotpotqa FILE --only dev          questions of a fixed slice (2wiki, musique likewise)
 creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
 creditflow data build verl --env sokoban --out FILE     tasks as rows for verl and SkyRL, in Parquet
@@ -18,7 +17,6 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +25,6 @@ from creditflow.envs.alfworld.game_files.check import compare_games, listed_game
 from creditflow.envs.errors import ConfigError, check_name
 from creditflow.envs.manifests import DataReport
 from creditflow.envs.sokoban.levels.boxoban import SETS, check_boxoban, load_ids
-from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
-from creditflow.envs.wikisearch.slices import PLAIN_SETS, check_slice
 from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_json, add_output, named, print_text
@@ -182,7 +178,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(
         parser,
         "path",
-        help="folder of the released data; question sets: a file; tasks: a log, or ENV/PANEL:SPLIT",
+        help="folder of the released data; tasks: a log, or ENV/PANEL:SPLIT",
     )
     names = "; ".join(f"{name}: {', '.join(data.components)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
@@ -252,16 +248,10 @@ def _check_boxoban(path: str, parts: tuple[str, ...]) -> DataReport:
     return check_boxoban(path, load_ids(), parts)
 
 
-def _check_questions(name: str, path: str, splits: tuple[str, ...]) -> DataReport:
-    return check_questions(name, path, load_slices()[name], splits)
-
-
 _DATA_SETS = {
     "alfworld": _DataSet(ALFWORLD_SPLITS, _check_alfworld),
     "boxoban": _DataSet(SETS, _check_boxoban),
-    "webshop": _DataSet(("products", "synthetic", "human"), _check_webshop),
-    **{name: _DataSet(SPLITS, partial(_check_questions, name)) for name in DATA_SETS},
-    **{name: _DataSet((split,), partial(check_slice, name)) for name, split in PLAIN_SETS.items()},
+    "webshop": _DataSet(("products", "order", "synthetic", "human"), _check_webshop),
 }
 
 

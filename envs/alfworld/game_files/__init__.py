@@ -1,1 +1,1 @@
-"""Game files: single files, folders and archives of released games, and the canonical content that they describe."""
+"""Game files: single files and folders of released games, and the canonical content that they describe."""

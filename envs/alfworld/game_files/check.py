@@ -1,31 +1,20 @@
 """``creditflow data check alfworld``: found games compared with the manifest of the release, the panel ``released-v2``.
 
 What is compared is a game's content (``content.py``), not its bytes: JSON's formatting, line ends, comments and the
-published solution do not matter. The manifest has two hashes of every game: the task id, of the whole content, and
-``world``, of the content without task sentence and wording. A game of the same world with another task id is the same
-house and goal, reworded.
+published solution do not matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from creditflow.envs.alfworld.game_files.content import game_task, world_id
-from creditflow.envs.alfworld.game_files.folder import (
-    FOLDER_SPLITS,
-    GAME_FILE,
-    expanded,
-    find_root,
-    iter_archive,
-    list_games,
-)
+from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.folder import FOLDER_SPLITS, find_root, list_games
 from creditflow.envs.alfworld.game_files.reading import content_from_fields, fields_from_file
 from creditflow.envs.errors import DataError, check_name
 from creditflow.envs.manifests import DataReport, Item, problem_text, verify
-from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.tasks import PanelRow, load_panel
 
 __all__ = ["MANIFEST", "SPLITS", "compare_games", "listed_games", "read_games"]
@@ -35,47 +24,31 @@ SPLITS: Final = ("train", "valid_seen", "valid_unseen")
 
 
 def read_games(path: str | Path, splits: Collection[str]) -> Iterator[Item]:
-    """Yield the games of a folder (sorted by path) or of an archive (in its order, which may have a path twice).
+    """Yield the games of a folder, sorted by path.
 
     Args:
-        path: a folder as ``find_root`` accepts it, or a ``.tar``, ``.tar.gz`` or ``.tar.xz`` of one.
+        path: a folder as ``find_root`` accepts it.
         splits: only these.
 
     Raises:
         ConfigError: no such folder, or one without splits.
-        DataError: an unreadable folder, a damaged archive, more games than the limit, an archive without games.
+        DataError: an unreadable folder, or more games than the limit.
     """
-    source = expanded(str(path))
-    if source.is_file():
-        yield from _archived(source, splits)
-        return
     root = find_root(str(path))
     for split in (name for name in FOLDER_SPLITS if name in splits):
         for file in list_games(root / split) if (root / split).is_dir() else ():
-            yield _found(file.relative_to(root).as_posix(), partial(fields_from_file, file))
+            yield _found(split, file.relative_to(root).as_posix(), file)
 
 
-def _archived(path: Path, splits: Collection[str]) -> Iterator[Item]:
-    empty = True
-    for name, data in iter_archive(path):
-        if name.endswith(GAME_FILE):
-            empty = False
-            if name.split("/", 1)[0] in splits:
-                yield _found(name, partial(parse_json, data, where=name))
-    if empty:
-        raise DataError(f"{path}: contains no <split>/<task>/<trial>/{GAME_FILE} with split {', '.join(FOLDER_SPLITS)}")
-
-
-def _found(name: str, read: Callable[[], Any]) -> Item:
-    split = name.split("/", 1)[0]
+def _found(split: str, name: str, file: Path) -> Item:
     try:
-        fields = read()
+        fields = fields_from_file(file)
         content = content_from_fields(fields, name)
     except DataError as error:
         return Item(split, name, problem=problem_text(error))
     if fields.get("solvable") is False:
         return Item(split, name, problem="the file declares the game unsolvable, so loaders skip it")
-    return Item(split, name, game_task(content).task_id, world_id(content))
+    return Item(split, name, game_task(content).task_id)
 
 
 def listed_games(splits: Sequence[str]) -> tuple[PanelRow, ...]:
@@ -97,11 +70,10 @@ def compare_games(path: str, found: Iterable[Item], rows: Sequence[PanelRow]) ->
         found: the games; see ``read_games``.
         rows: the manifest's rows; see ``listed_games``.
     """
-    listed = {(row.split, row.locator["path"]): (row.task_id, row.strata["world"]) for row in rows}
+    listed = {(row.split, row.locator["path"]): row.task_id for row in rows}
     splits = {row.split for row in rows}
     return verify(
         "alfworld", MANIFEST, path, listed, found,
         parts=[split for split in SPLITS if split in splits],
         source="`alfworld-download` gets the release",
-        alike="the released house and goal in other words, so report that with every score",
     )  # fmt: skip

@@ -32,7 +32,6 @@ __all__ = [
     "game_task",
     "goal_of",
     "validate_content",
-    "world_id",
 ]
 
 FORMAT = 1
@@ -248,7 +247,6 @@ def goal_of(content: Mapping[str, Any]) -> Goal:
 
 
 TASK_PREFIX = "alfworld1"
-_WORDS = ("sentence", "dialect")  # keys of a content that are words alone
 
 
 def game_task(content: Mapping[str, Any]) -> Task:
@@ -258,11 +256,6 @@ def game_task(content: Mapping[str, Any]) -> Task:
     colour refinement, so equal games always agree; games that differ agree only if three rounds cannot distinguish them.
     """
     return Task(content_id(TASK_PREFIX, content), _canonical_id(content), content)
-
-
-def world_id(content: Mapping[str, Any]) -> str:
-    """Return 16 hex digits that hash a validated content without task sentence and wording: house, agent and goal."""
-    return content_id("", {key: value for key, value in content.items() if key not in _WORDS})[1:17]
 
 
 def _canonical_id(content: Mapping[str, Any]) -> str:

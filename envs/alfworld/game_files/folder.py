@@ -1,22 +1,15 @@
-"""Folders and archives of released games: ``<path>[/json_2.1.1]/<split>/<task>-<things>-<scene>/<trial>/game.tw-pddl``.
-
-Archives (``.tar``, ``.tar.gz``, ``.tar.xz``) are read or unpacked as untrusted input: only regular files at the paths of
-game files, within limits of number and size; links, devices, absolute paths and ``..`` are ignored.
-"""
+"""Folders of released games: ``<path>[/json_2.1.1]/<split>/<task>-<things>-<scene>/<trial>/game.tw-pddl``."""
 
 from __future__ import annotations
 
 import os
-import re
-import tarfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
-from creditflow.envs.reading.archives import iter_members
 from creditflow.envs.reading.json_text import read_json
 
 __all__ = [
@@ -25,7 +18,6 @@ __all__ = [
     "expanded",
     "find_root",
     "game_paths",
-    "iter_archive",
     "list_games",
     "task_type_of",
 ]
@@ -126,25 +118,3 @@ def task_type_of(path: Path) -> str:
         raise DataError(f"{error}; delete it (it is optional) or download it again") from error
     kind = data.get("task_type", "") if isinstance(data, dict) else ""
     return kind if isinstance(kind, str) else ""
-
-
-_GAME_FILE: Final = re.compile(
-    r"(?:\./)?(?:[\w.-]+/)*?((?:train|valid_seen|valid_unseen|valid_train)/[\w.-]+/[\w.-]+/(?:game\.tw-pddl|traj_data\.json))"
-)
-
-
-def iter_archive(path: str | Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of all games, (path that begins with the split, content), in the archive's order.
-
-    Raises:
-        DataError: not a readable tar archive, or beyond a limit.
-    """
-    return iter_members(path, _game_path)
-
-
-def _game_path(member: tarfile.TarInfo) -> str | None:
-    """Return the path, from the split on, of a member that is a game's file, else None."""
-    if not member.isreg() or member.name.startswith("/") or ".." in Path(member.name).parts:
-        return None
-    match = _GAME_FILE.fullmatch(member.name)
-    return match.group(1) if match else None

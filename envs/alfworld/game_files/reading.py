@@ -12,12 +12,12 @@ from creditflow.envs.alfworld.grammar import parse_grammar
 from creditflow.envs.alfworld.pddl import check_domain, parse_problem
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json
-from creditflow.envs.reading.limits import MAX_MEMBER_BYTES, Limits
+from creditflow.envs.reading.limits import MAX_GAME, Limits
 
 __all__ = ["FIELDS", "content_from_fields", "content_from_file", "fields_from_file"]
 
 FIELDS = ("pddl_domain", "grammar", "pddl_problem")
-GAME = Limits(characters=MAX_MEMBER_BYTES)
+GAME = Limits(characters=MAX_GAME)
 _HOW = "games come from `alfworld-download`, or from an exported creditflow game"
 
 
@@ -30,7 +30,7 @@ def fields_from_file(path: Path) -> dict[str, Any]:
     try:
         data = read_json(path, GAME)
     except DataError as error:
-        raise DataError(f"{error}: not a JSON game file of at most {MAX_MEMBER_BYTES:,} bytes; {_HOW}") from error
+        raise DataError(f"{error}: not a JSON game file of at most {MAX_GAME:,} characters; {_HOW}") from error
     return _checked(data, str(path))
 
 

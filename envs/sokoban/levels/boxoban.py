@@ -43,7 +43,7 @@ def check_boxoban(path: str | Path, ids: Ids, parts: Collection[str] = SETS) -> 
     """
     chosen = {name: rows for name, rows in ids.items() if name.rpartition("/")[0] in parts}
     listed = {
-        (name.rpartition("/")[0], f"{name}:{number}"): (task_id, "")
+        (name.rpartition("/")[0], f"{name}:{number}"): task_id
         for name, rows in chosen.items()
         for number, task_id in enumerate(rows)
     }

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import lzma
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +21,6 @@ READ = {
     "log": "from creditflow.wrappers.trajectory import read_groups; read_groups({path!r})",
     "questions": "from creditflow.envs.wikisearch.question_files import read_questions; read_questions({path!r})",
     "passages": "from creditflow.envs.wikisearch.retrieval.base import read_passages; list(read_passages({path!r}))",
-    "games": "from creditflow.envs.alfworld.game_files.folder import iter_archive; list(iter_archive({path!r}))",
     "game": "from creditflow.envs.alfworld.game_files.reading import content_from_file as f; from pathlib import Path; f(Path({path!r}))",
     "settings": "from creditflow.train.settings.reading import load_mapping; load_mapping({path!r})",
     "shop": "from creditflow.envs.webshop.catalogue.records import stream_records; list(stream_records({path!r}))",
@@ -34,21 +31,10 @@ def packed_zeros(path: Path) -> None:
     path.write_bytes(gzip.compress(b"0" * 2**20) * (SIZE >> 20))  # archives one after the other are one archive
 
 
-def header(kind: bytes, size: int) -> bytes:
-    member = tarfile.TarInfo("train/t/x/game.tw-pddl")
-    member.type, member.size = kind, size
-    return member.tobuf(tarfile.GNU_FORMAT)
-
-
 def aliases(path: Path) -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
     path.write_text("\n".join(rows))
-
-
-def archive(path: Path, kind: bytes) -> None:
-    pack: Callable[[bytes], bytes] = gzip.compress if path.suffix == ".gz" else lzma.compress
-    path.write_bytes(pack(header(kind, SIZE)) + pack(bytes(2**20)) * (SIZE >> 20))
 
 
 CASES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
@@ -62,9 +48,6 @@ CASES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "questions that unpack": ("questions", "q.json.gz", lambda path: packed_zeros(path)),
     "passages that unpack": ("passages", "p.jsonl.gz", lambda path: packed_zeros(path)),
     "a shop that unpacks": ("shop", "items.json.gz", lambda path: packed_zeros(path)),
-    "attributes of a member": ("games", "g.tar.gz", lambda path: archive(path, tarfile.XHDTYPE)),
-    "a name of a member": ("games", "g.tar.xz", lambda path: archive(path, tarfile.GNUTYPE_LONGNAME)),
-    "a skipped member": ("games", "g.tar.gz", lambda path: archive(path, tarfile.CONTTYPE)),
     "a deep game": ("game", "game.tw-pddl", lambda path: path.write_bytes(b"[" * 8_000_000)),
     "a long number": ("game", "game.tw-pddl", lambda path: path.write_bytes(b"9" * 7_999_999)),
     "aliases": ("settings", "c.yaml", lambda path: aliases(path)),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import lzma
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,6 @@ from creditflow.agents.language_model.pretrained import (
 )
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import game_task
-from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.game_files.reading import content_from_file
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.errors import CreditflowError
@@ -103,19 +100,6 @@ def game(_: Path) -> bytes:
     return json.dumps(game_fields(Game(generate(0, "train")))).encode()
 
 
-def packed(pack: Callable[[bytes], bytes]) -> Callable[[Path], bytes]:
-    def make(_: Path) -> bytes:
-        out = io.BytesIO()
-        with tarfile.open(fileobj=out, mode="w") as tar:
-            for number in range(3):
-                member = tarfile.TarInfo(f"{'json_2.1.1/' * 12}train/t/trial_{number}/game.tw-pddl")
-                member.size = 900
-                tar.addfile(member, io.BytesIO(b"{}".ljust(900)))
-        return pack(out.getvalue())
-
-    return make
-
-
 def written(write: Callable[[Path], object]) -> Callable[[Path], bytes]:
     def make(tmp: Path) -> bytes:
         write(tmp / "made")
@@ -137,9 +121,6 @@ FILES: dict[str, tuple[str, Callable[[Path], bytes], Callable[[Path], object]]] 
         lambda path: list(read_passages(path)),
     ),
     "game": ("game.tw-pddl", game, lambda path: game_task(content_from_file(path))),
-    "games .tar": ("games.tar", packed(bytes), lambda path: list(iter_archive(path))),
-    "games .tar.gz": ("games.tar.gz", packed(gzip.compress), lambda path: list(iter_archive(path))),
-    "games .tar.xz": ("games.tar.xz", packed(lzma.compress), lambda path: list(iter_archive(path))),
     "levels": ("levels.txt", lambda _: LEVELS, read_levels),
     "released rollouts": ("r.jsonl", lambda _: lines(ROLLOUT, ROLLOUT), read_search_r1),
     "results": ("results.json.gz", lambda _: gzip.compress(json.dumps(RESULTS).encode()), read_results),

@@ -1,4 +1,4 @@
-"""The open question files are as the manifest of slices says."""
+"""The open question files are as the panel of slices says."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.panels.manifests import list_questions, slice_rows
+from helpers.panels.manifests import slice_rows
 from helpers.processes.child_process import outputs_of
 from helpers.shared_data import shared_file
 
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.tasks import load_panel, parse_panel_spec
-from creditflow.envs.wikisearch.data_check import DATA_SETS, load_slices
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.slices import PLAIN_SETS, SLICES
-from creditflow.train.cli import main
+from creditflow.envs.wikisearch.slices import DATA_SETS, SLICES
 from creditflow.train.rollout import play_groups
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import dialect_of, evaluate
@@ -28,25 +26,8 @@ from creditflow.wrappers.group_env import GroupEnv
 FILES = {name: shared_file(f"data/search/{name}.jsonl.gz") for name in DATA_SETS}
 
 
-@pytest.mark.parametrize("name", DATA_SETS)
-def test_the_command_finds_the_slice_complete(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "check", name, str(FILES[name]), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["differences"] == []
-
-
-@pytest.mark.parametrize("name", DATA_SETS)
-def test_the_manifest_is_reproducible(name: str) -> None:
-    assert tuple(list_questions(FILES[name])) == load_slices()[name]
-
-
 FOLDER, PASSAGES = FILES["musique"].parent, shared_file("data/search/passages.jsonl.gz")
 PLAYED = "slices-v1:2wiki-dev+musique-dev+bamboogle-test"
-
-
-@pytest.mark.parametrize("name", PLAIN_SETS)
-def test_the_command_finds_plain_slices_complete(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "check", name, str(FOLDER / f"{name}.jsonl.gz"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["differences"] == []
 
 
 def test_the_panel_is_reproducible() -> None:

@@ -18,13 +18,14 @@ valid_seen, 126 of 134 valid_unseen. It is also the manifest of ``creditflow dat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from helpers.worlds.game_files import iter_archive
+
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.content import game_task, world_id
-from creditflow.envs.alfworld.game_files.folder import iter_archive
+from creditflow.envs.alfworld.game_files.content import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator import SPLITS, rooms_for
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
@@ -33,7 +34,7 @@ from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.reading.checked import items
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.envs.tasks import PanelRow, Task
+from creditflow.envs.tasks import PanelRow, Task, content_id
 
 __all__ = ["manifest_rows", "released_rows", "standard_rows"]
 
@@ -101,9 +102,14 @@ def manifest_rows(archive: Path) -> Iterator[PanelRow]:
         fields = parse_json(data, where=name)
         content = content_from_fields(fields, name)
         steps, kind = len(items(fields.get("walkthrough"), f"{name}: walkthrough", 1_000)), content["goal"][0]
-        strata = {"task_type": kind, "steps": steps, "world": world_id(content)}
+        strata = {"task_type": kind, "steps": steps, "world": _world_id(content)}
         by_name[name] = PanelRow(game_task(content).task_id, split, {"path": name}, strata)
     yield from (by_name[name] for name in sorted(by_name))
+
+
+def _world_id(content: Mapping[str, Any]) -> str:
+    """Return 16 hex digits that hash a content without task sentence and wording: house, agent and goal."""
+    return content_id("", {key: value for key, value in content.items() if key not in ("sentence", "dialect")})[1:17]
 
 
 def _strata(task: Task, room: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,8 @@ from creditflow.envs.webshop.catalogue.products import LoadReport, read_products
 from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
 from creditflow.envs.webshop.catalogue.stock import ShopFiles
 from creditflow.envs.webshop.goals.goals import usable_human_entries
-from creditflow.envs.wikisearch import data_check
-from creditflow.envs.wikisearch.data_check import Listed, listed_question
-from creditflow.envs.wikisearch.question_files import read_question
 from creditflow.envs.wikisearch.questions import question_task
-from creditflow.envs.wikisearch.slices import DATA_SETS, SPLIT_OF, file_of, question_hash, released_question
+from creditflow.envs.wikisearch.slices import DATA_SETS, file_of, question_hash, released_question
 
 
 def build_manifest(source: ShopFiles) -> Manifest:
@@ -59,25 +56,6 @@ def write_manifest(path: str | Path, manifest: Manifest) -> None:
         out.write(f'{{"format_version":{shop_check.FORMAT},"products":[\n{lines}\n]}}\n')
 
 
-def list_questions(path: str | Path) -> list[Listed]:
-    """Return the rows of a manifest for a file whose rows name their split.
-
-    Raises:
-        DataError: a malformed file or row.
-    """
-    return [listed_question(read_question(row), str(row.get("split", ""))) for _, row in read_json_rows(path)]
-
-
-def write_slices(path: str | Path, slices: Mapping[str, Collection[Listed]]) -> None:
-    """Write a manifest, one question per line: ``[id, split, question, evidence]`` by data set."""
-    sets = []
-    for name, rows in slices.items():
-        lines = ",\n".join(json.dumps([row.id, row.split, row.question, row.evidence]) for row in rows)
-        sets.append(f"{json.dumps(name)}: [\n{lines}\n]")
-    with atomic_writer(path) as out:
-        out.write(f'{{"format_version": {data_check.FORMAT}, "slices": {{\n' + ",\n".join(sets) + "\n}}\n")
-
-
 def slice_rows(folder: Path) -> Iterator[PanelRow]:
     """Yield the rows of the panel from a folder of question files: by data set, in the order of its file.
 
@@ -91,7 +69,7 @@ def slice_rows(folder: Path) -> Iterator[PanelRow]:
             digest = question_hash(question.text)
             if digest not in seen:  # the same question with other answers is another row of some files
                 seen.add(digest)
-                split = f"{name}-{row.get('split', SPLIT_OF.get(name, 'test'))}"
+                split = f"{name}-{row.get('split', 'dev' if name == 'nq_open' else 'test')}"
                 strata = {"data_set": name, "kind": question.kind}
                 yield PanelRow(question_task(question).task_id, split, {"question": digest}, strata)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from helpers.worlds.exported_games import game_fields
 
 from creditflow.envs.alfworld.game import Game
+
+_IN_SPLIT = re.compile(r"(?:train|valid_seen|valid_unseen|valid_train)/.*")
 
 
 def archive_of(path: Path, members: list[tuple[str, bytes]]) -> Path:
@@ -21,6 +24,16 @@ def archive_of(path: Path, members: list[tuple[str, bytes]]) -> Path:
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
     return path
+
+
+def iter_archive(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive's splits, (path that begins with the split, content), in the archive's order."""
+    with tarfile.open(path) as archive:
+        for member in archive:
+            match = _IN_SPLIT.search(member.name)
+            data = archive.extractfile(member)
+            if match and data is not None:
+                yield match[0], data.read()
 
 
 def write_games(folder: Path, games: Mapping[str, bytes]) -> Path:

@@ -1,10 +1,8 @@
-"""Folders and archives of released games: paths, limits, untrusted members."""
+"""Folders of released games: paths, ids and files that are no games."""
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from creditflow.envs.alfworld import tasks as tasks_module
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import folder as folder_module
-from creditflow.envs.alfworld.game_files.folder import find_root, game_paths, iter_archive
+from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.tasks import FolderTasks
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
@@ -125,46 +123,3 @@ def test_a_broken_file_stays_an_error_when_the_split_is_listed_again(tmp_path: P
     for _ in range(2):
         with pytest.raises(DataError):
             source.task_ids()
-
-
-# -- archives --------------------------------------------------------------------------------------------------------
-def archive_of(path: Path, *members: tuple[str, bytes, bytes]) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for name, kind, data in members:
-            info = tarfile.TarInfo(name)
-            info.type, info.size = kind, len(data)
-            info.linkname = "/etc/passwd" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
-            archive.addfile(info, io.BytesIO(data))
-    return path
-
-
-def test_only_regular_files_at_paths_of_games_are_unpacked(tmp_path: Path) -> None:
-    path = archive_of(
-        tmp_path / "games.tar",
-        (f"./json_2.1.1/{SCENE}", tarfile.REGTYPE, b"{}"),
-        (f"../{SCENE}", tarfile.REGTYPE, b"evil"),
-        (f"/{SCENE}", tarfile.REGTYPE, b"evil"),
-        (f"x/../../{SCENE}", tarfile.REGTYPE, b"evil"),
-        (SCENE.replace("trial_1", "trial_2"), tarfile.SYMTYPE, b""),
-        (SCENE.replace("trial_1", "trial_3"), tarfile.LNKTYPE, b""),
-        (SCENE.replace("trial_1", "trial_4"), tarfile.FIFOTYPE, b""),
-        ("json_2.1.1/valid_seen/run.sh", tarfile.REGTYPE, b"evil"),
-    )
-    assert list(iter_archive(path)) == [(SCENE, b"{}")]
-
-
-def test_an_archive_beyond_the_limits_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = archive_of(tmp_path / "games.tar", (SCENE, tarfile.REGTYPE, b"x" * 100))
-    for limit, value in (("MAX_MEMBER_BYTES", 50), ("MAX_ARCHIVE_BYTES", 50), ("MAX_ARCHIVE_MEMBERS", 0)):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"creditflow.envs.reading.archives.{limit}", value)
-            with pytest.raises(DataError, match=r"more than 50\b|more than 0 members"):
-                list(iter_archive(path))
-
-
-def test_files_that_are_not_archives_are_rejected(tmp_path: Path) -> None:
-    (tmp_path / "junk.tar").write_bytes(b"junk" * 1_000)
-    with pytest.raises(DataError, match="not a readable tar"):
-        list(iter_archive(tmp_path / "junk.tar"))
-    with pytest.raises(DataError, match="not a readable tar"):
-        list(iter_archive(tmp_path / "nothing.tar"))

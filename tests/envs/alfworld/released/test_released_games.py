@@ -10,12 +10,12 @@ import pytest
 from helpers.panels.alfworld import manifest_rows, released_rows
 from helpers.processes.child_process import outputs_of
 from helpers.shared_data import shared_file
+from helpers.worlds.game_files import iter_archive, write_games
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.check import compare_games, read_games
 from creditflow.envs.alfworld.game_files.content import game_task
-from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.rules import act, admissible_commands
@@ -65,8 +65,10 @@ def test_the_panel_of_released_games_names_their_content(games: dict[str, bytes]
 
 
 @pytest.mark.slow
-def test_the_archive_is_as_the_manifest_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "check", "alfworld", str(ARCHIVE), "--json"]) == 0
+def test_the_archive_is_as_the_manifest_says(
+    games: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "check", "alfworld", str(write_games(tmp_path, games)), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [(part["part"], part["counts"]["same"]) for part in report["parts"]] == [
         ("train", 3_547), ("valid_seen", 134), ("valid_unseen", 126),

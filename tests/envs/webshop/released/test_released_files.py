@@ -26,7 +26,7 @@ def test_the_command_finds_the_released_files_complete(capsys: pytest.CaptureFix
     assert main(["data", "check", "webshop", str(FOLDER), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     same = {part["part"]: part["counts"]["same"] for part in report["parts"]}
-    assert same == {"products": 1_000, "synthetic": 379, "human": 10}
+    assert same == {"products": 1_000, "order": 1, "synthetic": 379, "human": 10}
     assert report["differences"] == []
 
 

@@ -17,15 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError
-from creditflow.envs.tasks import PanelRow
+from creditflow.envs.tasks import PanelRow, load_panel
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import question_task
 from creditflow.envs.wikisearch.slices import (
     DATA_SETS,
-    check_slice,
+    SLICES,
     file_of,
     find_questions,
-    listed_ids,
     released_question,
 )
 
@@ -193,28 +192,8 @@ def test_the_panel_needs_files(arguments: dict[str, Any], message: str, tmp_path
         WikiSearchEnv(panel="slices-v1:frames-test", questions=str(passages), corpus=str(passages))
 
 
-def test_a_check_tells_same_changed_missing_and_unusable_questions_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = [{"question": f"Who is {number}?", "answers": [f"A{number}"]} for number in range(4)]
-    write(tmp_path, REPACKED)
-    (tmp_path / "frames.jsonl").write_text("\n".join(map(json.dumps, made)))
-    rows = [row for row in slice_rows(tmp_path) if row.strata["data_set"] == "frames"]
-    listed = {row.locator["question"]: row.task_id for row in rows}
-    monkeypatch.setattr("creditflow.envs.wikisearch.slices.listed_ids", lambda *_: listed)
-    path = tmp_path / "mine.jsonl"
-    mine = [made[0], {**made[1], "answers": ["x"]}, {"question": made[2]["question"]}, made[0], {"question": 7}, [1]]
-    path.write_text("\n".join(map(json.dumps, mine)))
-    report = check_slice("frames", path)
-    counts = {kind: count for kind, count in report.parts[0].counts.items() if count}
-    assert counts == {"same": 1, "changed": 1, "missing": 1, "unusable": 1}
-    assert {one.kind for one in report.differences} == {"changed", "missing", "unusable"}
-    assert not report.complete
-    assert check_slice("frames", tmp_path / "frames.jsonl").complete
-
-
 def test_known_ids() -> None:
-    assert len(listed_ids("hotpotqa", ["dev"])) == 153
+    assert len(load_panel("wikisearch", SLICES).split("hotpotqa-dev")) == 153
     assert task_id("2wiki", REPACKED["2wiki"]) == "wikisearch1:5e36f28ae28473b84c915b85a7b1c113"
     assert task_id("frames", REPACKED["frames"]) == "wikisearch1:3367d03d9e146677a3799df8224611b1"
     assert task_id("musique", REPACKED["musique"]) == "wikisearch1:825319d3a40f2bc31774a6cebb093a8e"
