@@ -19,11 +19,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from evidence.language_models.endpoints import endpoint
 from evidence.pictures import MARKS, Shown, draw
+from evidence.settings.design import design_of, pairs_of
 from evidence.settings.tables import FILTERS, leads_of, mean_lead
 from evidence.webshop_split import run as webshop
 
 from creditflow.train.bench.document import read_results
-from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.tidy import Estimate
 from creditflow.train.statistics import ClusteredMean, contrasts_of, crossed_mean, stratified_mean
 

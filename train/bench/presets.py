@@ -63,9 +63,6 @@ class SharedWork:
         every: updates between two measured points.
         kinds: kinds of task in the standard setting.
         aggregations, features, batches, sizes: values that are varied, one at a time.
-        crossed: task kinds on which the choices that should not matter are fully crossed: loss average, centring, scale, and
-            steps of a given KL divergence or Adam at each of ``crossed_rates``.
-        crossed_rates: learning rates of Adam in the crossed design.
         kl: KL divergence of each update, in nats per turn.
     """
 
@@ -80,8 +77,6 @@ class SharedWork:
     features: tuple[str, ...] = ()
     batches: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
-    crossed: tuple[str, ...] = ()
-    crossed_rates: tuple[float, ...] = ()
     kl: float = 0.003
 
 
@@ -158,7 +153,7 @@ PRESETS: Mapping[str, Preset] = {
         log=60,
         annotated=True,
     ),
-    # does the order of methods depend on choices that should not matter? every one of them crossed with all others
+    # does the order of methods depend on the optimiser? tests/evidence/families, and settings/protocol.py, which varies more
     "protocol": Preset(
         shared=SharedWork(
             units=6,
@@ -168,8 +163,6 @@ PRESETS: Mapping[str, Preset] = {
             updates=30,
             every=10,
             kinds=("pits", "sokoban"),
-            crossed=("pits", "sokoban"),
-            crossed_rates=(0.01, 0.03, 0.1, 0.3),
         ),
         grids=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
         sokoban=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),

@@ -5,7 +5,7 @@
   creditflow bench --preset full --envs sokoban,grids --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --envs 'alfworld@DATA#released-v2:valid_unseen' --out runs/released
-  creditflow bench --preset protocol --out runs/protocol
+  creditflow bench --preset protocol --envs alfworld,webshop --out runs/protocol
   creditflow bench --envs grids --schemes 'grpo,graphgpo{distance_discount=.1},graphgpo{distance_discount=.5}' --out runs/discounts
   creditflow bench --show runs/full/results.json
 
@@ -19,8 +19,7 @@ include only the ones you name.
 A scheme's name can have values of its parameters, such as graphgpo{distance_discount=0.3} or
 rewardflow{discount=0.9;action_weight=1}, so that several values are compared as the papers do in their tables of γ, α and λ.
 
-The preset protocol crosses loss average, centring, scale and optimiser, and prints for every pair of methods in how many settings
-its order holds and on which factor it depends.
+The preset protocol also trains with Adam, at two rates, where tasks are played through their environment.
 
 Writes results.json, rollouts-*.jsonl.gz, report.html, and run.json (everything that determines the results).
 --resume

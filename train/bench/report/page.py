@@ -1,4 +1,4 @@
-"""The report: six tables and a headline as text, and as one offline page on which all text is escaped and nothing is loaded.
+"""The report: tables and a headline as text, and as one offline page on which all text is escaped and nothing is loaded.
 
 It begins with the headline: what the run shows, in a sentence that needs no other page.
 """

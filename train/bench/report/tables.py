@@ -1,8 +1,7 @@
-"""The six tables of a document, for the command line and the page; each is a query of the tidy table of results.
+"""The tables of a document, for the command line and the page; each is a query of the tidy table of results.
 
-Over the whole run: which scheme is best when, and the sanity checks. For every suite: learning, one step, coverage and time, and
-for a crossed design whether the order of methods holds. Those of a suite have a row per method, the best scheme first and controls
-below, and a column per query.
+Over the whole run: which scheme is best when, and the sanity checks. For every suite: learning, one step, coverage and time. Those of
+a suite have a row per method, the best scheme first and controls below, and a column per query.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from creditflow.train.bench.annotation_sources import HELD_OUT
-from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tidy import Estimate, Results, baseline, results_of
 from creditflow.train.bench.report.verdicts import Verdict, against, contrast_texts, p_text, verdicts
@@ -53,7 +51,6 @@ def suite_tables(suite: Suite) -> list[Table]:
         _learning_table(suite, results.where(lambda setting: "area" in setting.values)),
         _step_table(suite, results),
         _coverage_table(suite, results),
-        _order_table(suite),
     ]
     return [table for table in tables if table is not None]
 
@@ -196,34 +193,6 @@ def _coverage_table(suite: Suite, results: Results) -> Table:
     return _methods_table("Coverage and time", note, suite, results, endpoint, columns)
 
 
-def _order_table(suite: Suite) -> Table | None:
-    """A crossed design: does the order of two methods hold, and on which factor does it depend?"""
-    design = design_of(suite)
-    if design is None:
-        return None
-    rows = [["pair", "difference [95 % CI]", "holds in", "turns in", "the sign depends on"]]
-    for pair in pairs_of(design, [name for name in design.methods if "oracle" not in name]):
-        factors = []
-        for name in pair.factors:
-            levels = [f"{level} {value.times(100).short(1, '+')}" for level, value in pair.levels[name].items()]
-            factors.append(f"{name} ({', '.join(levels)})")
-        of_settings = f"of {pair.settings}"
-        rows.append(
-            [f"{pair.better} − {pair.worse}", _points(pair.difference), f"{pair.holds} {of_settings}",
-             f"{pair.turns} {of_settings}", "; ".join(factors) or "no factor"]
-        )  # fmt: skip
-    factor_levels = "; ".join(f"{name}: {', '.join(levels)}" for name, levels in design.factors.items())
-    return Table(
-        "Does the order hold?",
-        f"Mean exact success during training, in percentage points, in {len(design.settings)} settings: "
-        f"{factor_levels}. In each, all methods have the same "
-        f"level of every factor. Intervals: 95 %, over {design.seeds} layout seeds. An order holds (turns) in a setting if its interval "
-        "lies above (below) 0. A sign is +, − or level (the interval contains 0); it depends on a factor if two of its levels have "
-        "different signs and two of them differ by more than chance.",
-        rows,
-    )
-
-
 def _points(estimate: Estimate) -> str:
     return estimate.times(100).text(1, "+")
 
@@ -263,9 +232,7 @@ def _lead_text(lead: Contrast) -> str:
 def _tied_text(verdict: Verdict) -> str:
     leader = verdict.leader
     detectable = "" if math.isnan(leader.detectable) else f" (detectable: {100 * leader.detectable:.1f})"
-    unstable = "; ".join(f"{name}: the sign depends on {' and '.join(of)}" for name, of in verdict.unstable.items())
-    text = ", ".join(leader.tied) + detectable if leader.tied else "–"
-    return f"{text}; {unstable}" if unstable else text
+    return ", ".join(leader.tied) + detectable if leader.tied else "–"
 
 
 def check_table(document: Mapping[str, Any]) -> Table:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from creditflow.train.bench.report.design import unstable_rivals
 from creditflow.train.bench.report.tidy import (
     BASELINE,
     EXACT,
@@ -105,8 +104,6 @@ class Verdict(NamedTuple):
         lead: the leader's planned contrast with the baseline; None if it is the baseline.
         headroom: the exact advantage minus the leader; None where it was not measured.
         faster: contrasts of the schemes above the baseline that are separated from it, the largest first; the leader need not be one.
-        unstable: methods whose order with the leader depends on a factor of the suite's design, with these factors; the leader
-            counts as not separated from them.
         suite: name of the suite.
         base: name of the baseline.
         number: number of tasks on which schemes were compared.
@@ -122,7 +119,6 @@ class Verdict(NamedTuple):
     lead: Contrast | None
     headroom: Estimate | None
     faster: Mapping[str, Contrast] = MappingProxyType({})
-    unstable: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     suite: str = ""
     base: str = BASELINE
     number: int = FEW_TASKS
@@ -193,8 +189,7 @@ def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
     """A verdict for every setting in which policies were trained, with one adjustment of their leads."""
     found: list[Compared] = []
     for suite in document["suites"]:
-        of_suite = _compared(results_of(suite), suite["schemes"], suite["name"])
-        found += [(_stable(verdict, suite), differences) for verdict, differences in of_suite]
+        found += _compared(results_of(suite), suite["schemes"], suite["name"])
     return _one_family(found)
 
 
@@ -272,12 +267,3 @@ def _study_cells(results: Results) -> tuple[str, str, str, str, str]:
     batch = f"{first.batch} tasks × {first.size} rollouts" + (f", {first.condition}" if first.condition else "")
     seeds = {len(next(iter(setting.values["area"].values()))) for setting in results.settings}
     return first.regime, kinds, first.keys, batch, " or ".join(map(str, sorted(seeds))) + " seeds"
-
-
-def _stable(verdict: Verdict, suite: Mapping[str, Any]) -> Verdict:
-    """The verdict without leads whose sign depends on a factor of the suite's design."""
-    leader, unstable = verdict.leader, unstable_rivals(suite, verdict.leader.name)
-    if not unstable:
-        return verdict
-    tied = tuple(dict.fromkeys([*leader.tied, *(name for name in suite["schemes"] if name in unstable)]))
-    return verdict._replace(leader=replace(leader, tied=tied), unstable=unstable)

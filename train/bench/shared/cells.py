@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice, product
-from typing import Any, Final, Literal, NamedTuple, get_args
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,6 @@ __all__ = [
     "SharedCell",
     "assemble",
     "cells_of",
-    "crossed_cells",
-    "crossed_rows",
     "learn_shared",
     "learned_names",
     "measure_shared",
@@ -121,17 +119,6 @@ class SharedCell:
             self.scale,
         )
 
-    @property
-    def factors(self) -> dict[str, str]:
-        """The level of every factor of the design that this cell may be part of."""
-        return {
-            "tasks": self.kind,
-            "loss average": self.aggregation.replace("_", " "),
-            "centring": "per group" if self.centring == "group" else "none",
-            "scale": "equal RMS per group" if self.scale == "group" else "the credit's own",
-            "optimiser": f"Adam {self.rate:g}" if self.rate else "KL steps",
-        }
-
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in asdict(self).items())
 
@@ -144,16 +131,6 @@ def cells_of(work: SharedWork) -> list[SharedCell]:
     cells += [SharedCell(VARIED, batch=batch) for batch in work.batches]
     cells += [SharedCell(VARIED, size=size) for size in work.sizes]
     return list(dict.fromkeys(cells))
-
-
-def crossed_cells(work: SharedWork) -> list[SharedCell]:
-    """The cells of the crossed design: every level of every factor with all levels of the others."""
-    return [
-        SharedCell(kind, aggregation=aggregation, centring=centring, scale=scale, rate=rate)
-        for kind, aggregation, centring, scale, rate in product(
-            work.crossed, get_args(Aggregation), get_args(Centring), get_args(Scale), (0.0, *work.crossed_rates)
-        )
-    ]
 
 
 def learned_names(schemes: Sequence[str], controls: Sequence[str]) -> list[str]:
@@ -193,7 +170,7 @@ def run_unit(
     Args:
         cell: the cell.
         work: sizes of the benchmark.
-        methods: names of the methods whose single steps are measured; none in a crossed design.
+        methods: names of the methods whose single steps are measured; may be none.
         learned: names of those whose learning curves are measured.
         seed: seed of tasks and rollouts.
         unit: number of the layout seed.
@@ -276,24 +253,6 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
         "states": float(np.mean([of_unit["states"] for of_unit in parts])),
         "undefined": undefined,
     }
-
-
-def crossed_rows(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """The learning curves of a cell of the crossed design as rows of the table; without methods that are missing under a layout seed."""
-    rows = []
-    for name in parts[0]["curves"]:
-        if not all(name in of_unit["curves"] for of_unit in parts):
-            continue
-        for unit, of_unit in enumerate(parts):
-            train, held_out = (np.array(side) for side in of_unit["curves"][name])
-            values = {
-                "area": train[1:].mean(),
-                "final": train[-1],
-                "held_out_area": held_out[1:].mean(),
-                "held_out_final": held_out[-1],
-            }
-            rows += [[*cell.factors.values(), name, unit, key, float(f"{x:.5g}")] for key, x in values.items()]
-    return rows
 
 
 def _column(values: Any) -> list[list[float | None]]:

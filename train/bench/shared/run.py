@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,14 +12,11 @@ from creditflow.train.bench.annotation_sources import one_hot
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.learning.batch import Draw
 from creditflow.train.bench.presets import SharedWork
-from creditflow.train.bench.report.design import COLUMNS
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.cells import (
     SharedCell,
     assemble,
     cells_of,
-    crossed_cells,
-    crossed_rows,
     learned_names,
     run_unit,
     start_of,
@@ -28,7 +25,6 @@ from creditflow.train.bench.shared.cells import (
 
 __all__ = ["run_shared"]
 
-CROSSED_CONTROLS: Final = ("stateless", "oracle_adv")
 TIMED_TASKS: Final = 16  # tasks on whose groups the schemes are selected and timed
 
 
@@ -54,8 +50,7 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
     for cell in cells:
         arguments = (cell, work, selection.names, learned, seed)
         jobs[cell] = [Job(f"shared/{cell}/{unit}", run_unit, (*arguments, unit)) for unit in range(work.units)]
-    crossed = {cell: _crossed_jobs(cell, work, _crossed_names(selection), seed) for cell in crossed_cells(work)}
-    results = runner.run([job for of_cell in (*jobs.values(), *crossed.values()) for job in of_cell], "shared")
+    results = runner.run([job for of_cell in jobs.values() for job in of_cell], "shared")
     undefined = dict(selection.undefined)
     impossible = dict[str, str]()
     assembled = list[dict[str, Any]]()
@@ -75,7 +70,6 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         "impossible": impossible,
         "studies": [document["study"] for document in assembled],
         "curves": [document["curves"] for document in assembled],
-        **_design({cell: [results[job.name] for job in of_cell] for cell, of_cell in crossed.items()}),
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
         "updates": {
             "count": work.updates,
@@ -84,32 +78,6 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
             "aggregation": cells[0].aggregation,
         },
     }
-
-
-def _crossed_names(selection: MethodSelection) -> list[str]:
-    """The methods of the crossed design: the schemes, and the controls that could be rivals."""
-    return [*selection.schemes, *(name for name in CROSSED_CONTROLS if name in selection.controls)]
-
-
-def _crossed_jobs(cell: SharedCell, work: SharedWork, names: Sequence[str], seed: int) -> list[Job]:
-    return [
-        Job(f"shared/crossed/{cell}/{unit}", run_unit, (cell, work, (), names, seed, unit))
-        for unit in range(work.units)
-    ]
-
-
-def _design(crossed: Mapping[SharedCell, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """The crossed design as the tidy table "design"; nothing without one. A kind of task without an initial policy is left out."""
-    impossible = set[str]()
-    for cell, of_units in crossed.items():
-        if any("impossible" in of_unit for of_unit in of_units):
-            impossible.add(cell.kind)
-    rows = list[list[Any]]()
-    for cell, of_units in crossed.items():
-        if cell.kind not in impossible:
-            rows += crossed_rows(cell, of_units)
-    factors = next(iter(crossed)).factors if rows else {}
-    return {"design": {"columns": [*factors, *COLUMNS], "rows": rows}} if rows else {}
 
 
 def _selected(

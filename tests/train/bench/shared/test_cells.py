@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from creditflow.train.bench.presets import PRESETS, SharedWork
-from creditflow.train.bench.shared.cells import SharedCell, assemble, cells_of, crossed_cells, learned_names, run_unit
+from creditflow.train.bench.shared.cells import SharedCell, assemble, cells_of, learned_names, run_unit
 
 WORK = SharedWork(2, 8, 4, 8, 4, 2, ("pits",))
 SMALL = SharedCell("pits", batch=4, size=4)
@@ -29,15 +29,7 @@ def test_cells_are_distinct_and_have_distinct_titles(preset):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_no_method_has_a_loss_average_of_its_own(preset):
     work = PRESETS[preset].shared
-    assert all(cell.sampling.loss.aggregation != "auto" for cell in (*cells_of(work), *crossed_cells(work)))
-
-
-def test_the_protocol_crosses_loss_average_centring_scale_and_optimiser():
-    cells = crossed_cells(PRESETS["protocol"].shared)
-    levels = [set(of_factor) for of_factor in zip(*(cell.factors.values() for cell in cells), strict=True)]
-    assert [len(of_factor) for of_factor in levels] == [2, 2, 2, 2, 5]
-    assert len({tuple(cell.factors.values()) for cell in cells}) == len(cells) == 2 * 2 * 2 * 2 * 5
-    assert {cell.sampling.centring for cell in cells} == {"none", "group"}
+    assert all(cell.sampling.loss.aggregation != "auto" for cell in cells_of(work))
 
 
 def test_the_full_preset_varies_batch_features_aggregation_and_kind():

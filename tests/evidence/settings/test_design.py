@@ -1,16 +1,16 @@
-"""The crossed design: in how many settings an order holds, on which factor it depends, and what a headline may say."""
+"""The crossed design: in how many settings an order holds, and on which factor it depends."""
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from evidence.settings.design import COLUMNS, Design, pairs_of
+from evidence.settings.protocol import PRESET, crossed_cells, crossed_rows, factors, order_rows
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.report.design import COLUMNS, Design, pairs_of, unstable_rivals
-from creditflow.train.bench.report.tables import _order_table
-from creditflow.train.bench.report.tidy import Estimate
-from creditflow.train.bench.report.verdicts import Leader, Verdict, _stable, sentences
-from creditflow.train.statistics import ClusteredMean, contrasts_of
+from creditflow.train.bench.document import read_results
+from creditflow.train.bench.shared.cells import run_unit
 
 FACTORS = {"loss average": ("token mean", "trajectory mean"), "optimiser": ("KL steps", "Adam 0.03", "Adam 0.1")}
 SEEDS = 5
@@ -33,10 +33,6 @@ def table(value=area, methods=("grpo", "graphgpo", "grouptd")):
         for seed in range(SEEDS)
     ]
     return {"columns": [*FACTORS, *COLUMNS], "rows": rows}
-
-
-def suite():
-    return {"schemes": ["grpo", "graphgpo", "grouptd"], "design": table()}
 
 
 def test_a_design_has_the_values_of_its_table():
@@ -84,24 +80,28 @@ def test_noise_is_no_dependence():
     assert pair.factors == ()
 
 
-def test_no_headline_counts_a_lead_whose_sign_depends_on_a_factor():
-    assert unstable_rivals(suite(), "grouptd") == {"graphgpo": ("optimiser",)}
-    lead = contrasts_of({"grouptd": ClusteredMean(0.1, 0.001, 9.0)})["grouptd"]
-    leader = Leader("grouptd", Estimate(0.6, 0.59, 0.61), (), float("nan"))
-    verdict = Verdict("shared policy", "pits", "distinct", "16 tasks × 8 rollouts", "5 seeds", leader, lead, None)
-    stable = _stable(verdict, suite())
-    assert stable.leader.tied == ("graphgpo",)
-    assert "graphgpo may be as good" in sentences([stable])[0]
-
-
 def test_the_table_names_the_factor():
-    order = _order_table(suite())
-    assert order is not None
-    rows = {row[0]: row for row in order.rows[1:]}
+    rows = {row[0]: row for row in order_rows(Design(table()))[1:]}
     assert "optimiser (KL steps +6.0" in rows["grouptd − graphgpo"][-1]
     assert rows["grouptd − grpo"][2:] == ["6 of 6", "0 of 6", "no factor"]
 
 
-def test_a_suite_without_a_design_has_no_table_of_it():
-    assert _order_table({"schemes": ["grpo"]}) is None
-    assert unstable_rivals({"schemes": ["grpo"]}, "grpo") == {}
+def test_loss_average_centring_scale_and_optimiser_are_crossed():
+    cells = crossed_cells()
+    assert len(set(cells)) == len(cells) == 2 * 2 * 2 * 2 * 5
+    assert {cell.sampling.centring for cell in cells} == {"none", "group"}
+    assert all(cell.sampling.loss.aggregation != "auto" for cell in cells)
+    for name in ("first", "second"):
+        (suite,) = read_results(Path(__file__).parent / f"protocol_{name}.json.gz")["suites"]
+        assert {tuple(setting.values()) for setting in Design(suite["design"]).settings} == {
+            tuple(factors(cell).values()) for cell in cells
+        }
+        assert Design(suite["design"]).seeds == PRESET.shared.units
+
+
+def test_a_stored_row_is_measured_again():
+    (suite,) = read_results(Path(__file__).parent / "protocol_first.json.gz")["suites"]
+    stored = [tuple(row) for row in suite["design"]["rows"]]
+    cell = crossed_cells()[0]
+    part = run_unit(cell, PRESET.shared, (), ["grpo"], 71, 0)
+    assert {tuple(row) for row in crossed_rows(cell, [part])} <= set(stored)

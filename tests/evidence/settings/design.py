@@ -19,7 +19,7 @@ from creditflow.envs.errors import DataError, short_repr
 from creditflow.train.bench.report.tidy import Estimate
 from creditflow.train.statistics import crossed_mean
 
-__all__ = ["COLUMNS", "Design", "Pair", "design_of", "pairs_of", "unstable_rivals"]
+__all__ = ["COLUMNS", "Design", "Pair", "design_of", "pairs_of"]
 
 COLUMNS: Final = ("method", "seed", "endpoint", "value")  # after the factors
 ENDPOINT: Final = "area"
@@ -141,12 +141,3 @@ def _sign(values: Floats) -> str:
     if estimate.low > 0.0:
         return "+"
     return "−" if estimate.high < 0.0 else "level"
-
-
-def unstable_rivals(suite: Mapping[str, Any], name: str) -> dict[str, tuple[str, ...]]:
-    """The methods whose order with ``name`` depends on a factor of the suite's design, with these factors."""
-    design = design_of(suite)
-    if design is None or name not in design.methods:
-        return {}
-    pairs = {rival: _pair(design, name, rival) for rival in design.methods if rival != name}
-    return {rival: pair.factors for rival, pair in pairs.items() if pair.factors}
