@@ -38,7 +38,7 @@ class CreditAdvantage(AdvantageFn, ExperienceOperator):
     def process(self, exps: list[Any]) -> tuple[list[Any], dict[str, float]]:
         """The experiences with credit, and metrics; groups of one run get none."""
         first = min([1, *(exp.eid.step for exp in exps)])  # some workflows count from 1, then in every run
-        columns = {ours: [exp.info.get(theirs) for exp in exps] for ours, theirs in COLUMNS.items()}
+        columns: dict[str, Any] = {ours: [exp.info.get(theirs) for exp in exps] for ours, theirs in COLUMNS.items()}
         if None in columns["next_state"]:
             del columns["next_state"]
         if not any(end is not None for end in columns["ended"]):  # read at last turns, where a missing one is an error
