@@ -129,12 +129,12 @@ def install_command(extra: str, lines: Sequence[str] | None = None, root: Path |
         return f"pip install -e '{'.' if root == Path.cwd() else root}{wanted}'"
     from importlib import metadata  # imports email and zipfile: only when something is missing
 
-    named = dict.fromkeys(_required(extra, lines if lines is not None else metadata.requires("creditflow") or ()))
+    named = dict.fromkeys(required(extra, lines if lines is not None else metadata.requires("creditflow") or ()))
     return "pip install " + " ".join(f"'{one}'" for one in named)
 
 
-def _required(extra: str, lines: Sequence[str]) -> Iterator[str]:
-    """The requirements of an extra, without its own marker, and those of the extras in it."""
+def required(extra: str, lines: Sequence[str]) -> Iterator[str]:
+    """The requirements of an extra, without its own marker, and those of the extras in it; of "" those of the package."""
     for line in lines:
         requirement, _, marker = (part.strip() for part in line.partition(";"))
         condition, found, _ = marker.replace("'", '"').partition(f'extra == "{extra}"')
@@ -142,7 +142,7 @@ def _required(extra: str, lines: Sequence[str]) -> Iterator[str]:
             continue
         if inner := re.match(r"creditflow\[([\w, -]+)\]", requirement):
             for name in inner[1].split(","):
-                yield from _required(name.strip(), lines)
+                yield from required(name.strip(), lines)
             continue
         rest = condition.removesuffix(" and ").strip() if found else marker
         yield f"{requirement}; {rest}" if rest else requirement
