@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -82,7 +81,7 @@ def scored_logprobs(model: Any, jobs: Sequence[Scored], batch_tokens: int) -> li
 
 
 def open_scorer(
-    annotator: str, argument: str, context: Context, settings: Mapping[str, Any], parameters: Sequence[str]
+    annotator: str, argument: str, context: Context, parameters: Mapping[str, Any]
 ) -> tuple[Any, Any, Provenance]:
     """The language model in a folder, for scoring; its tokenizer, and the provenance of an annotator that reads it.
 
@@ -90,8 +89,7 @@ def open_scorer(
         annotator: name of the annotator.
         argument: folder of the model.
         context: where the model runs.
-        settings: all settings of the annotator.
-        parameters: names of those that its values depend on.
+        parameters: what its values depend on.
 
     Raises:
         MissingExtraError: torch is not installed.
@@ -103,8 +101,7 @@ def open_scorer(
 
     model, tokenizer = open_pretrained(argument, device=context.device)
     check_model(model)
-    values = json.loads(json.dumps({name: settings[name] for name in parameters}))
-    return model.eval(), tokenizer, Provenance(annotator, 1, values, folder_digest(argument))
+    return model.eval(), tokenizer, Provenance(annotator, 2, parameters, folder_digest(argument))
 
 
 def encoded(tokenizer: Any, text: str) -> NDArray[np.int32]:

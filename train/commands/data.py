@@ -2,7 +2,7 @@
 
 creditflow data check alfworld "$ALFWORLD_DATA"         released games: present, missing or changed
 creditflow data check webshop FOLDER                    the released 1,000 products: differences and their effect
-creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours
+creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent) as ours
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
 creditflow data build verl --env sokoban --out FILE     tasks as rows for verl and SkyRL, in Parquet
 creditflow data check wikisearch-index INDEX            every file of an index folder against its checksum
@@ -25,7 +25,6 @@ from creditflow.envs.alfworld.game_files.check import compare_games, listed_game
 from creditflow.envs.errors import ConfigError, check_name
 from creditflow.envs.manifests import DataReport
 from creditflow.envs.sokoban.levels.boxoban import SETS, check_boxoban, load_ids
-from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_json, add_output, named, print_text
 from creditflow.train.arguments.programs import add_code
@@ -35,8 +34,7 @@ __all__ = ["add_arguments", "run"]
 
 INDEX: Final = "wikisearch-index"
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
-TASKS = "tasks"
-LOGS: Final = ("messages", "openenv", "searchr1", "trl", "verifiers", "verl", "verl-agent")
+LOGS: Final = ("messages", "openenv", "trl", "verifiers", "verl", "verl-agent")
 # options of a log's format, which ImportSettings has defaults for
 CHOICES: Final = ("state_key", "id", "group", "reward", "done", "messages", "success", "success_at", "turns")
 
@@ -172,14 +170,9 @@ class _DataSet:
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
     parser.add_argument(
-        "name", choices=[*_DATA_SETS, INDEX, TASKS], metavar="NAME",
-        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {INDEX}; or {TASKS}: report whether the tasks of --against occur in PATH",
+        "name", choices=[*_DATA_SETS, INDEX], metavar="NAME", help=f"data set, one of: {', '.join(_DATA_SETS)}; or {INDEX}"
     )  # fmt: skip
-    add_input(
-        parser,
-        "path",
-        help="folder of the released data; tasks: a log, or ENV/PANEL:SPLIT",
-    )
+    add_input(parser, "path", help="folder of the released data")
     names = "; ".join(f"{name}: {', '.join(data.components)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
         "--only",
@@ -187,24 +180,12 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help=f"check only these parts ({names}); the exit code is 1 if they differ from the release",
     )
-    parser.add_argument(
-        "--against",
-        default="",
-        metavar="LOG|ENV/PANEL:SPLIT",
-        help="tasks: the validation tasks; the exit code is 1 if any of them occurs in PATH, compared by content",
-    )
     add_json(parser, "print the report as JSON, with all differences")
     add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
 
 
 def run_check(args: argparse.Namespace) -> int:
     """Print what is as published and what is not; return 0 if all that the manifest lists is as published, else 1."""
-    if (args.name == TASKS) != bool(args.against):
-        raise ConfigError(f"data check {TASKS} PATH --against VALID compares tasks; use --against only with {TASKS}")
-    if args.name == TASKS:
-        shared = overlap(args.path, args.against)
-        print_text(json.dumps(shared._asdict()) if args.json else f"{shared}.", args.out)
-        return int(shared.trained_on > 0)
     if args.name == INDEX:
         if args.only:
             raise ConfigError(f"--only has no effect on {args.name}, whose files are all checked; leave it out")
@@ -309,8 +290,6 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
 def run_import(args: argparse.Namespace) -> int:
     """Import a log; print what was read and what was left out."""
     set_options = {name for name in CHOICES if getattr(args, name) is not None}
-    if args.name == "searchr1":
-        _without_effect(args.name, set_options)
     if args.name not in ("trl", "verl"):
         _without_effect(args.name, set_options & {"turns"})
     if args.name != "messages":
@@ -329,12 +308,7 @@ def _import_log(args: argparse.Namespace) -> int:
     from creditflow.wrappers.records.jsonl import write_jsonl
 
     chosen: dict[str, Any] = {name: getattr(args, name) for name in CHOICES if getattr(args, name) is not None}
-    if args.name == "searchr1":
-        from creditflow.train.adapters.logs.search_r1 import read_search_r1  # with WikiSearch, which no other log needs
-
-        report = read_search_r1(args.path)
-    else:
-        report = read_log(args.name, args.path, ImportSettings(**chosen, strict=args.strict))
+    report = read_log(args.name, args.path, ImportSettings(**chosen, strict=args.strict))
     write_jsonl(args.out, report.log)
     if args.json:
         print(json.dumps({"out": args.out, **report.to_json()}, indent=1, allow_nan=False))

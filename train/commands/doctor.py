@@ -12,7 +12,6 @@ import os
 import platform
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -147,14 +146,6 @@ def _package() -> tuple[str, str]:
     return f"checkout {root}", remedy if plain else ""
 
 
-def _processors() -> tuple[str, str]:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory = ""
-    with suppress(AttributeError, ValueError, OSError):
-        memory = f", {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
-    return f"{usable}{memory}", ""
-
-
 def _gpu() -> tuple[str, str]:
     if find_spec("torch") is None:
         return "", "torch, which would see it, is not installed"
@@ -181,7 +172,7 @@ def _alfworld() -> tuple[str, str]:
     # where alfworld's own download command puts the games
     folder = Path(os.environ.get("ALFWORLD_DATA") or "~/.cache/alfworld").expanduser() / "json_2.1.1"
     if folder.is_dir():
-        splits = ", ".join(_subfolders(folder)) or "empty"
+        splits = ", ".join(sorted(entry.name for entry in folder.iterdir())) or "empty"
         return f"{folder} ({splits}); creditflow data check alfworld {folder}", ""
     return "", (
         f"not in {folder.parent}; the generated houses need no files. For the released games: pip install alfworld, "
@@ -189,28 +180,12 @@ def _alfworld() -> tuple[str, str]:
     )
 
 
-def _models() -> tuple[str, str]:
-    home = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface")) / "hub"
-    folder = Path(home).expanduser()
-    folders = [name for name in _subfolders(folder) if name.startswith("models--")] if folder.is_dir() else []
-    names = sorted(name.removeprefix("models--").replace("--", "/") for name in folders)
-    if not names:
-        return "", f"none in {folder}; recipes name theirs, models from scratch need none"
-    return f"{', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''} in {folder}", ""
-
-
-def _subfolders(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
-
-
 PARTS: Final[dict[str, Callable[[], tuple[str, str]]]] = {
     "python": lambda: (f"{platform.python_version()}, {platform.system()} {platform.machine()}", ""),
     "package": _package,
-    "processors": _processors,
     "GPU": _gpu,
     "Lucene": _java,
     "ALFWorld's released games": _alfworld,
-    "downloaded models": _models,
 }
 
 

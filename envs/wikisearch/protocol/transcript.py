@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from creditflow.envs.wikisearch.actions import Call, parse_tags, thought_before
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS
 
-__all__ = ["Exchange", "QuotedPassage", "read_passages", "read_transcript"]
+__all__ = ["Exchange", "read_transcript"]
 
 _CALL: Final = re.compile(r"<(search|answer|access)>")
 _CALL_END: Final = {name: re.compile(f"</{name}>") for name in ("search", "answer", "access")}
@@ -28,7 +28,6 @@ _INVALID_MESSAGES: Final = tuple(DIALECTS[name].invalid("").strip() for name in 
 _INVALID_MESSAGE: Final = re.compile("|".join(map(re.escape, _INVALID_MESSAGES)))
 _INFORMATION_END: Final = re.compile("</information>")
 _WARNING_END: Final = re.compile(r"</warning>\s*")
-_DOCUMENT: Final = re.compile(r"^Doc (\d+)\(Title: ", re.MULTILINE)
 
 
 class Exchange(NamedTuple):
@@ -49,13 +48,6 @@ class Exchange(NamedTuple):
     thought: str
     observation: str = ""
     information: str | None = None
-
-
-class QuotedPassage(NamedTuple):
-    """A passage as quoted in a transcript; its text may be cut."""
-
-    title: str
-    text: str
 
 
 def read_transcript(response: str) -> list[Exchange]:
@@ -155,31 +147,3 @@ def _read(text: str) -> Exchange:
 
 def _without_call(text: str, observation: str) -> Exchange:
     return Exchange(text.strip(), None, "no complete search or answer block", thought_before(text), observation)
-
-
-def read_passages(information: str) -> list[QuotedPassage]:
-    r"""The passages of an information block, written as ``Doc 1(Title: …) …``, in order.
-
-    A line whose number is out of order, as in a passage that quotes such a line, does not begin a passage.
-
-    >>> read_passages('Doc 1(Title: "Nile (river)") It is long.\nDoc 2(Title: Mercury (planet)) It is hot.')
-    [QuotedPassage(title='Nile (river)', text='It is long.'), QuotedPassage(title='Mercury (planet)', text='It is hot.')]
-    """
-    starts: list[re.Match[str]] = []
-    for head in _DOCUMENT.finditer(information):
-        if head.group(1) == str(len(starts) + 1):
-            starts.append(head)
-    ends = [*(head.start() for head in starts), len(information)][1:]
-    return [_quoted(information[head.end() : end].strip()) for head, end in zip(starts, ends, strict=True)]
-
-
-def _quoted(text: str) -> QuotedPassage:
-    if text.startswith('"') and '")' in text:
-        title, _, rest = text[1:].partition('")')
-        return QuotedPassage(title, rest.strip())
-    depth = 0
-    for i, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            return QuotedPassage(text[:i], text[i + 1 :].strip())
-    return QuotedPassage("", text)

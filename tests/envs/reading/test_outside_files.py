@@ -41,7 +41,6 @@ from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.graph import make_world
-from creditflow.train.adapters.logs.search_r1 import read_search_r1
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
 from creditflow.train.bench.document import DOCUMENT_KEYS, RESULTS_VERSION, SUITE_KEYS, read_results
@@ -80,10 +79,6 @@ QUESTIONS = [
     {"question": "What?", "answer": "W", "formalization": [["C@x", "r", "V@y"], ["V@y", "s & t", "? & C@z"]]},
     {"question": "Which?", "answer": {"value": "T", "aliases": ["U"]}},
 ]  # fmt: skip
-ROLLOUT = {
-    "id": "m_1", "model": "m", "question": "?", "answers": ["Nile"], "metric": {"em": 1.0}, "stop_reason": "stop",
-    "response": '<think>t</think><search>q</search><information>Doc 1(Title: "N") x</information><answer>Nile</answer>',
-}  # fmt: skip
 RESULTS = {
     **{name: {} for name in sorted(DOCUMENT_KEYS)}, "results_version": RESULTS_VERSION,
     "suites": [{**dict.fromkeys(sorted(SUITE_KEYS), 1), "cells": [{"x": 0.5}], "rows": []}],
@@ -122,7 +117,6 @@ FILES: dict[str, tuple[str, Callable[[Path], bytes], Callable[[Path], object]]] 
     ),
     "game": ("game.tw-pddl", game, lambda path: game_task(content_from_file(path))),
     "levels": ("levels.txt", lambda _: LEVELS, read_levels),
-    "released rollouts": ("r.jsonl", lambda _: lines(ROLLOUT, ROLLOUT), read_search_r1),
     "results": ("results.json.gz", lambda _: gzip.compress(json.dumps(RESULTS).encode()), read_results),
     "labels": (
         "labels.jsonl",

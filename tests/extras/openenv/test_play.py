@@ -144,22 +144,9 @@ def test_a_snapshot_continues_in_another_session(sokoban: Any, client: Any) -> N
         assert [other.step({"action": move}).observation for move in ("left", "down")] == continued
 
 
-def test_a_task_is_named_by_id_or_by_split_and_index(sokoban: Any, client: Any) -> None:
-    url = sokoban[0]
-    splits = requests.get(f"{url}/sokoban/splits", timeout=10).json()
-    assert [split["name"] for split in splits] == ["train", "valid", "test"]
-    counts = [requests.post(f"{url}/sokoban/num_tasks", json={"split": s["name"]}, timeout=10).json() for s in splits]
-    assert [count["num_tasks"] for count in counts] == [300, 60, 60]
-    task = requests.post(f"{url}/sokoban/task", json={"split": "test", "index": 7}, timeout=10).json()["task"]
-    assert client.reset(split="test", index=7).observation["task_id"] == task["task_id"]
-    assert client.reset(task_id=task["task_id"]).observation["task_id"] == task["task_id"]
-    part = requests.post(f"{url}/sokoban/task_range", json={"split": "test", "start": 58}, timeout=10).json()["tasks"]
-    assert [row["index"] for row in part] == [58, 59]
-    assert len(requests.post(f"{url}/sokoban/tasks", json={"split": "valid"}, timeout=10).json()["tasks"]) == 60
-    wrong = requests.post(f"{url}/sokoban/task", json={"split": "test", "index": 60}, timeout=10)
-    assert wrong.status_code == 400
-    unknown = requests.post(f"{url}/sokoban/num_tasks", json={"split": "tset"}, timeout=10)
-    assert (unknown.status_code, "'test'" in unknown.json()["detail"]) == (422, True)
+def test_a_task_is_named_by_its_id(client: Any) -> None:
+    task_id = client.reset(seed=5).observation["task_id"]
+    assert client.reset(task_id=task_id).observation["task_id"] == task_id
 
 
 def test_openenvs_own_validation_of_a_running_server_passes(sokoban: Any) -> None:

@@ -10,12 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.protocol.transcript import read_passages as passages_of
 from creditflow.envs.wikisearch.protocol.transcript import read_transcript
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.store import open_engine, write_store
-from creditflow.train.adapters.logs.search_r1 import read_search_r1
-from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
 from fuzz.samples import bomb
@@ -48,10 +45,6 @@ RESPONSE = (
     f"<think>so</think> <search>Nile</search>\n\n<information>{DOCS}</information>\n\n"
     f"Once more. <search>river Nile</search>\n\n<information>{DOCS}</information>\n\n<answer>The Nile</answer>"
 )
-RELEASED = {
-    "id": "base_7", "question": "Longest river?", "answers": ["Nile"], "model": "base", "response": RESPONSE,
-    "metric": {"em": 1}, "stop_reason": "stop",
-}  # fmt: skip
 
 
 def _read_corpus(name: str) -> Callable[[bytes, Path], None]:
@@ -86,20 +79,8 @@ def _read_questions(name: str) -> Callable[[bytes, Path], None]:
     return read
 
 
-def _read_released(data: bytes, folder: Path) -> None:
-    """Check that released trajectories have the same turns after a round trip through a log."""
-    path = folder / "released.jsonl"
-    path.write_bytes(data)
-    report = read_search_r1(path)
-    write_jsonl(folder / "log.jsonl", report.groups)
-    if [len(g.turns) for g in read_groups(folder / "log.jsonl")] != [len(g.turns) for g in report.groups]:
-        raise MismatchError("released trajectories have other turns in their log")
-
-
 def _read_response(data: bytes, _: Path) -> None:
-    text = data.decode("utf-8", "replace")
-    read_transcript(text)
-    passages_of(text)
+    read_transcript(data.decode("utf-8", "replace"))
 
 
 def _lines(*rows: object) -> bytes:
@@ -178,10 +159,6 @@ TARGETS = (
         name="wiki/questions-gz", read=_read_questions("questions.jsonl.gz"), mutate=mutate_bytes, cases=50,
         seeds=lambda _: [gzip.compress(_lines(*ROWS))], place="questions.jsonl.gz", traps=_packed_traps, seconds=5.0,
         megabytes=512,
-    ),
-    Target(
-        name="wiki/search-r1", read=_read_released, seeds=lambda _: [_lines(RELEASED, RELEASED)], mutate=mutate_lines,
-        cases=150, place="released.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
         name="wiki/transcripts", read=_read_response, seeds=lambda _: [RESPONSE.encode()], mutate=mutate_bytes, cases=150,

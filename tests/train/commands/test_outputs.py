@@ -39,7 +39,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("credit", "--out"): ["credit", "--scheme", "grpo", "IN"],
     ("data build wiki", "--out"): ["data", "build", "wiki", "--articles", "200"],
     ("data check", "--out"): ["data", "check", "alfworld", "IN"],
-    ("data import", "--out"): ["data", "import", "searchr1", "IN"],
+    ("data import", "--out"): ["data", "import", "messages", "IN"],
     ("data label", "--out"): ["data", "label", "IN"],
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
     ("demo", "--out"): ["demo"],

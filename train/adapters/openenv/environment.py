@@ -18,16 +18,14 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr, unknown_name_error
 from creditflow.envs.info import INFO_TYPES
 from creditflow.envs.registration import bare_env
-from creditflow.envs.tasks import PanelRow
 from creditflow.train.adapters.openenv.client import FullObservation, PlayAction, PlayState, TextObservation
 
-__all__ = ["MAX_LISTED", "Served", "ServedEnv", "TaskApi"]
+__all__ = ["Served", "ServedEnv"]
 
 
 # a step takes microseconds; elsewhere it may take milliseconds, or ask another server, and runs in a thread
 INLINE: Final = ("sokoban", "alfworld", "webshop")
-TASK_OPTIONS: Final = ("index", "split")
-OPTIONS: Final = ("injected_state", "task", "task_id", *TASK_OPTIONS)
+OPTIONS: Final = ("injected_state", "task", "task_id")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +37,6 @@ class Served:
         options: arguments of the environment; its observations and actions must be texts.
         observation: "full" (``FullObservation``) or "text" (``TextObservation``, which a policy may see as a whole).
         description: first line of the environment's documentation.
-        rows: tasks of its source in published order; () for an endless source.
         inline: whether steps run in the event loop.
 
     Raises:
@@ -50,7 +47,6 @@ class Served:
     options: Mapping[str, Any] = field(default_factory=dict)
     observation: Literal["full", "text"] = "full"
     description: str = field(init=False, default="")
-    rows: tuple[PanelRow, ...] = field(init=False, default=())
     inline: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -64,93 +60,13 @@ class Served:
             )
         if isinstance(base.action_space, gym.spaces.Discrete):
             raise ConfigError(f"only text actions are served; {self.name} takes numbers with these options")
-        rows = getattr(base.tasks, "rows", ())
         about = (inspect.getdoc(type(base)) or self.name).splitlines()[0]
-        for name, value in (("rows", rows), ("description", about), ("inline", base.env_name in INLINE)):
+        for name, value in (("description", about), ("inline", base.env_name in INLINE)):
             object.__setattr__(self, name, value)
 
     def open(self) -> AgentEnv[Any, Any, Any]:
         """Return a new environment."""
         return bare_env(self.name, dict(self.options))
-
-    def splits(self) -> tuple[str, ...]:
-        """Return the splits of the tasks, in order of appearance.
-
-        Raises:
-            NotImplementedError: the tasks are endless (as OpenEnv's Task API expects).
-        """
-        if not self.rows:
-            raise NotImplementedError("the tasks of this environment are endless")
-        return tuple(dict.fromkeys(row.split for row in self.rows))
-
-    def split_rows(self, split: str) -> tuple[PanelRow, ...]:
-        """Return the tasks of one split.
-
-        Raises:
-            ConfigError: no such split.
-        """
-        if split not in self.splits():
-            raise unknown_name_error("split", str(split), self.splits())
-        return tuple(row for row in self.rows if row.split == split)
-
-    def reset_options(self, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the options of ``AgentEnv.reset`` for those of a request.
-
-        Raises:
-            ConfigError: an unknown option, or a split and an index that name no task.
-        """
-        for name in options:
-            if name not in OPTIONS:
-                raise unknown_name_error("option of reset", str(name), ["seed", "episode_id", *OPTIONS])
-        if not any(name in options for name in TASK_OPTIONS):
-            return dict(options) or None
-        if set(options) != set(TASK_OPTIONS):
-            raise ConfigError("a task is named by split and index together, or by task_id")
-        rows, index = self.split_rows(options["split"]), options["index"]
-        if type(index) is not int or not 0 <= index < len(rows):
-            raise ConfigError(
-                f"split {options['split']!r} has tasks 0 to {len(rows) - 1}, got the index {short_repr(index, 80)}"
-            )
-        return {"task_id": rows[index].task_id}
-
-
-MAX_LISTED: Final = 1000
-
-
-class TaskApi:
-    """Methods that OpenEnv looks for on an environment. Endless sources raise ``NotImplementedError``, which it answers with 501."""
-
-    _served: Served
-
-    def list_splits(self) -> list[str]:
-        """Return the splits of the tasks."""
-        return list(self._served.splits())
-
-    def num_tasks(self, split: str) -> int:
-        """Return the number of tasks in a split."""
-        return len(self._served.split_rows(split))
-
-    def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """Return the first tasks of a split, at most ``MAX_LISTED``."""
-        return self.get_task_range(split)
-
-    def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """Return one task.
-
-        Raises:
-            IndexError: no such task.
-        """
-        if not 0 <= index < self.num_tasks(split):
-            raise IndexError(index)
-        return self.get_task_range(split, index, index + 1)[0]
-
-    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
-        """Return the tasks ``start`` to ``stop`` (not included), at most ``MAX_LISTED``: id, split, index, strata."""
-        rows = self._served.split_rows(split)
-        numbers = range(len(rows))[start:stop][:MAX_LISTED]
-        return [
-            {"task_id": rows[i].task_id, "split": split, "index": i, "strata": dict(rows[i].strata)} for i in numbers
-        ]
 
 
 MAX_SEED = 2**63 - 1
@@ -159,7 +75,7 @@ COPIED = ("task_id", "state_key", "text_key", "action_valid", "action_effective"
 OWN = frozenset(INFO_TYPES)  # the others are the environment's
 
 
-class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
+class ServedEnv(Environment[PlayAction, TextObservation, PlayState]):
     """One session. Cheap to make, since OpenEnv makes one for each plain HTTP request: the environment opens at the first reset.
 
     Args:
@@ -181,8 +97,8 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
         Args:
             seed: selects the task, the same one on every machine.
             episode_id: name of the episode in ``state``; default: a new one.
-            **options: ``task_id`` (with or without ``task``, its content), or ``split`` and ``index`` of the Task API, or
-                ``injected_state`` (a snapshot of ``state``), instead of ``seed``.
+            **options: ``task_id`` (with or without ``task``, its content), or ``injected_state`` (a snapshot of ``state``),
+                instead of ``seed``.
 
         Raises:
             ConfigError: an unknown option, or a value of the wrong type.
@@ -195,11 +111,14 @@ class ServedEnv(TaskApi, Environment[PlayAction, TextObservation, PlayState]):
             raise ConfigError(
                 f"episode_id must be a text of at most {MAX_EPISODE_ID} characters, got {short_repr(episode_id, 80)}"
             )
+        for name in options:
+            if name not in OPTIONS:
+                raise unknown_name_error("option of reset", str(name), ["seed", "episode_id", *OPTIONS])
         if self._env is None:
             self._env = self._served.open()
         snapshot = options.pop("injected_state", None)
         if snapshot is None:
-            text, info = self._env.reset(seed=seed, options=self._served.reset_options(options))
+            text, info = self._env.reset(seed=seed, options=options or None)
         elif seed is not None or options:
             raise ConfigError("injected_state contains the task: give no seed and no other option")
         elif not isinstance(snapshot, str):

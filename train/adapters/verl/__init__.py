@@ -1,1 +1,1 @@
-"""verl: the plugin, its agent loop, estimator and advantage step."""
+"""verl: the plugin, its agent loop and advantage step."""

@@ -25,13 +25,11 @@ class SuccessDataConfig:
         log: a trajectory log with texts.
         labels: labels of that log, as ``creditflow data label`` writes them.
         valid: fraction of the *tasks* for validation, in [0, 1).
-        too_long: an episode that is too long for the model is an error ("reject") or skipped and counted ("skip").
     """
 
     log: str
     labels: str
     valid: float = 0.1
-    too_long: Literal["reject", "skip"] = "reject"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.valid < 1.0:
@@ -44,10 +42,8 @@ class SuccessLossConfig:
 
     Attributes:
         kind: "paper" (eqs. 8 to 10) or "hazard" (released).
-        pivot_loss: surrogate for −log g_t on pivots, which is undefined for g ≤ 0. With r = log f(t) − log f(t−1):
-            "softplus" is log(1 + exp(−r)), "hinge" max(0, margin − r). Both fall as r rises, and stay finite.
-        margin: of the hinge, in nats. The margin of the released monotonicity hinge is always 0.05 (probability).
-        pivot_weight: λ_g of eq. 10.
+        pivot_weight: λ_g of eq. 10. The loss of a pivot is log(1 + exp(−r)), with r = log f(t) − log f(t−1), in place of
+            −log g_t, which is undefined for g ≤ 0.
         non_pivot_weight: weight of the same penalty with −r on turns that are not pivots, which the paper leaves to the
             outcome. 0 in the paper.
         negative_weight: weight of failed samples ("hazard").
@@ -56,8 +52,6 @@ class SuccessLossConfig:
     """
 
     kind: Literal["paper", "hazard"] = "paper"
-    pivot_loss: Literal["softplus", "hinge"] = "softplus"
-    margin: float = 0.5
     pivot_weight: float = 1.0
     non_pivot_weight: float = 0.0
     negative_weight: float = 1.0
@@ -65,8 +59,8 @@ class SuccessLossConfig:
 
     def __post_init__(self) -> None:
         weights = (self.pivot_weight, self.non_pivot_weight, self.negative_weight, self.monotonicity_weight)
-        if min(*weights, self.margin) < 0.0:
-            raise ConfigError(f"the weights of a success model's loss and its margin must not be negative: {self}")
+        if min(weights) < 0.0:
+            raise ConfigError(f"the weights of a success model's loss must not be negative: {self}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,6 @@ from creditflow.wrappers.records.jsonl import read_groups
 __all__ = [
     "SuccessLossConfig",
     "SuccessTrainer",
-    "calibration_error",
     "evaluate_success",
     "hazard_loss",
     "paper_loss",
@@ -80,9 +79,7 @@ class SuccessTrainer:
         self.model = SuccessModel(backbone, settings.head, settings.loss.kind, tokenizer)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
         self.encoder = Encoder(tokenizer, settings.text, positions)
-        samples, skipped = labelled_samples(
-            groups, read_labels(settings.data.labels), self.encoder, skip_long=settings.data.too_long == "skip"
-        )
+        samples, skipped = labelled_samples(groups, read_labels(settings.data.labels), self.encoder)
         self.train, self.valid = split_samples(samples, settings.data.valid, settings.seed)
         self.skipped = skipped
         self.optimizer = make_optimizer(self.model, settings.optimizer)
@@ -159,7 +156,7 @@ def _texts(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, batch_tokens: int) -> dict[str, float]:
-    """AUC of log f(t) − log f(t−1) between pivots and others, calibration error of f, and log loss (nats), over all turn ends.
+    """AUC of log f(t) − log f(t−1) between pivots and others, and log loss (nats) of f, over all turn ends.
 
     The last turn of an episode is left out of the AUC only, because the label of an answer is the outcome itself. Without
     samples the result is empty.
@@ -178,21 +175,11 @@ def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, 
     clipped = np.clip(f, 1e-6, 1.0 - 1e-6)
     return {
         "pivot_auc": auroc(rise[labelled], pivot[labelled]),
-        "calibration_error": calibration_error(f, succeeded),
         "log_loss": float(-np.mean(np.where(succeeded, np.log(clipped), np.log1p(-clipped)))),
     }
 
 
 SURVIVAL_FLOOR = 1e-5  # of 1 − Π(1 − h), as released
-
-
-def calibration_error(probability: NDArray[np.float64], outcome: NDArray[np.bool_], bins: int = 10) -> float:
-    """Expected calibration error: Σ n_b / N · |mean outcome − mean probability| over equal bins b; nan if N = 0."""
-    if not len(probability):
-        return float("nan")
-    bin_of = np.minimum((probability * bins).astype(np.int64), bins - 1)
-    gap = np.bincount(bin_of, outcome - probability, minlength=bins)
-    return float(np.abs(gap).sum() / len(probability))
 
 
 def paper_loss(
@@ -215,12 +202,12 @@ def paper_loss(
     log_not_end = functional.logsigmoid(-logits).gather(1, last)[:, 0]
     final = -(success * log_f_end + (1.0 - success) * log_not_end)
     rise = log_f[:, 1:] - log_f[:, :-1]
-    gold = (_penalty(rise, config) * pivot[:, 1:]).sum(1)
-    others = (_penalty(-rise, config) * non_pivot[:, 1:]).sum(1)
+    gold = (_penalty(rise) * pivot[:, 1:]).sum(1)
+    others = (_penalty(-rise) * non_pivot[:, 1:]).sum(1)
     return final + config.pivot_weight * gold + config.non_pivot_weight * others
 
 
-def _penalty(rise: Any, config: SuccessLossConfig) -> Any:
+def _penalty(rise: Any) -> Any:
     """The penalty of a turn at which log f should rise by much, of ``rise`` = log f(t) − log f(t−1).
 
     Eq. 8 is −log g, the relative gain g(t) = f(t) / f(t−1) − 1 of eq. 3. It has no value where g ≤ 0: at every pivot of a
@@ -228,7 +215,7 @@ def _penalty(rise: Any, config: SuccessLossConfig) -> Any:
     of log(1 + g), which is ``rise``: softplus(−rise) = log(1 + 1 / (1 + g)). It falls with g as −log g does, so it draws
     pivots the same way, but it has a value and a gradient for every g > −1 and grows no faster than −rise where f falls.
     """
-    return functional.softplus(-rise) if config.pivot_loss == "softplus" else (config.margin - rise).clamp(min=0.0)
+    return functional.softplus(-rise)
 
 
 class HazardLoss(NamedTuple):
@@ -388,13 +375,12 @@ class Sample:
 
 
 def labelled_samples(
-    groups: Sequence[Group], labels: Mapping[tuple[str, str], Labels], encoder: Encoder, *, skip_long: bool = False
+    groups: Sequence[Group], labels: Mapping[tuple[str, str], Labels], encoder: Encoder
 ) -> tuple[list[Sample], int]:
     """Samples of all labelled episodes with turns, and the number of those that were too long.
 
     Raises:
-        DataError: labels that match no trajectory, or not the turns of theirs; nothing labelled; or an episode is too
-            long and ``skip_long`` is False.
+        DataError: labels that match no trajectory, or not the turns of theirs; or nothing is left that is labelled.
     """
     samples, skipped = [], 0
     unused = set(labels)
@@ -410,8 +396,6 @@ def labelled_samples(
             try:
                 episode = encoder.encode_member(group, i)
             except EpisodeTooLongError:
-                if not skip_long:
-                    raise
                 skipped += 1
                 continue
             turn_labels = np.array([""] * (episode.shared + 1) + list(entry.turn_labels))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, SearchR1
-from creditflow.envs.wikisearch.protocol.transcript import read_passages, read_transcript
+from creditflow.envs.wikisearch.protocol.transcript import read_transcript
 
 
 def information(text: str) -> str:
@@ -101,21 +101,6 @@ def test_the_first_answer_ends_the_transcript():
 
 def test_a_search_without_a_result_is_a_separate_turn():
     assert calls("<search>a</search> <search>b</search>" + information(DOCS)) == [("search", "a"), ("search", "b")]
-
-
-@pytest.mark.parametrize(
-    ("text", "titles"),
-    [
-        ('Doc 1(Title: "Nile (river)") long', ["Nile (river)"]),
-        ("Doc 1(Title: Mercury (planet)) hot\nDoc 2(Title: Mars) cold", ["Mercury (planet)", "Mars"]),
-        ("Doc 1(Title: A) x\nDoc 9(Title: B) quoted\nDoc 2(Title: C) y", ["A", "C"]),
-        ("Doc 1(Title: cut", [""]),
-        ("nothing here", []),
-        ("", []),
-    ],
-)
-def test_passages_are_separated_by_their_numbers(text, titles):
-    assert [shown.title for shown in read_passages(text)] == titles
 
 
 PIECES = st.sampled_from(

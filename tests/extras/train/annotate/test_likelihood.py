@@ -66,16 +66,6 @@ def test_the_likelihood_is_that_of_the_answer_after_the_history_so_far(folder: P
     assert np.isfinite(credit.make("igpo").assign(done).flat_advantages).all()
 
 
-def test_of_several_answers_the_first_or_the_best_counts(folder: Path) -> None:
-    first, second = (annotate([searched(answers=[a])], annotator(folder))[0] for a in ("Paris", "London"))
-    [best] = annotate([searched()], annotator(folder, answer_choice="best"))
-    [plain] = annotate([searched()], annotator(folder))
-    for name in ("logp.answer.mean", "logp.answer.mean.next"):
-        both = np.array([[t.values[name] for t in one.turns] for one in (first, second)])
-        assert [t.values[name] for t in best.turns] == pytest.approx(both.max(axis=0), abs=1e-5)
-        assert [t.values[name] for t in plain.turns] == pytest.approx(both[0], abs=1e-5)
-
-
 def test_values_do_not_depend_on_the_batch_size(folder: Path) -> None:
     [whole] = annotate([searched()], annotator(folder))
     [split] = annotate([searched()], annotator(folder, batch_tokens=30))
@@ -109,8 +99,7 @@ def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "settings", "message"),
     [
-        ({"answers": []}, {}, "no answers under 'answers' .*--set field=NAME"),
-        ({}, {"field": "golden"}, "no answers under 'golden' .fields: answers, question"),
+        ({"answers": []}, {}, "no answers under 'answers' .fields: answers, question"),
         ({"answers": 7}, {}, "no answers under 'answers'"),
         ({"answers": {"Paris": 1}}, {}, "no answers under 'answers'"),
         ({}, {"history": "tokens"}, "has no tokens; use --set history=text"),
@@ -127,8 +116,8 @@ def test_logs_and_tasks_that_cannot_be_scored_are_rejected(
 def test_wrong_models_and_settings_are_rejected(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="history must be 'text' or 'tokens'"):
         annotator(folder, history="words")
-    with pytest.raises(ConfigError, match="did you mean 'answer_choice'"):
-        annotator(folder, answer_choise="best")
+    with pytest.raises(ConfigError, match="did you mean 'history'"):
+        annotator(folder, histori="text")
     with pytest.raises(DataError):
         annotator(tmp_path / "nothing")
 
@@ -136,7 +125,7 @@ def test_wrong_models_and_settings_are_rejected(folder: Path, tmp_path: Path) ->
 def test_provenance_names_the_weights_and_the_parameters(folder: Path) -> None:
     first = annotator(folder).provenance
     assert first == annotator(folder).provenance
-    assert first.parameters["answer_choice"] == "first"
+    assert first.parameters["history"] == "text"
     weights = folder / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1

@@ -89,7 +89,6 @@ def test_an_interrupt_leaves_no_half_file(tmp_path, monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["openenv", "F", "--turns", "single"], "--turns has no effect on openenv"),
-        (["searchr1", "F", "--state-key", "none"], "--state-key has no effect on searchr1"),
         (["openenv", "F", "--success-at", "nan"], "success_at must be a finite number"),
         (["openenv", "F", "--state-key", ""], "state_key is one of"),
     ],

@@ -216,26 +216,6 @@ def test_equal_rewards_everywhere_are_warned_of(tmp_path: Path) -> None:
     ]
 
 
-def test_ids_and_order_of_search_r1_survive(tmp_path: Path) -> None:
-    rows = [
-        {
-            "id": f"{model}_{n}",
-            "model": model,
-            "question": "Where?",
-            "answers": ["here"],
-            "response": "<answer>here</answer>",
-        }
-        for n, model in enumerate(("a", "b", "a", "b", "a"))
-    ]
-    (tmp_path / "mine.jsonl").write_bytes(as_lines([*rows, rows[0]]))
-    log, out = str(tmp_path / "log.jsonl"), str(tmp_path / "credit.jsonl")
-    assert main(["data", "import", "searchr1", str(tmp_path / "mine.jsonl"), "--out", log]) == 0
-    assert main(["credit", "--scheme", "grpo", log, "--out", out]) == 0
-    ids = [json.loads(line)["trajectory_id"] for line in Path(out).read_text().splitlines()]
-    assert ids[:5] == [row["id"] for row in rows]
-    assert ids[5].endswith("/1"), "an id that repeats in a group is numbered"
-
-
 WORDS = st.sampled_from(["a", "b"])
 EXCHANGES = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4)  # a response, and what is shown after it
 

@@ -31,10 +31,9 @@ def paper(
     return loss.detach()
 
 
-@pytest.mark.parametrize("pivot_loss", ["softplus", "hinge"])
-def test_the_loss_of_a_pivot_that_lowers_success_is_finite(pivot_loss: str) -> None:
-    falling = paper([2.0, -30.0, 1.0], [0, 1, 0], True, pivot_loss=pivot_loss)
-    rising = paper([-2.0, 2.0, 1.0], [0, 1, 0], True, pivot_loss=pivot_loss)
+def test_the_loss_of_a_pivot_that_lowers_success_is_finite() -> None:
+    falling = paper([2.0, -30.0, 1.0], [0, 1, 0], True)
+    rising = paper([-2.0, 2.0, 1.0], [0, 1, 0], True)
     assert torch.isfinite(falling)
     assert falling > rising
 

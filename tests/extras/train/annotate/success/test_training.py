@@ -122,10 +122,8 @@ def test_labels_of_another_log_are_rejected(data: dict[str, Any], trainer_of: Ca
         trainer_of(data)
 
 
-def test_episodes_too_long_for_the_model_are_rejected_or_counted(
+def test_episodes_too_long_for_the_model_are_counted(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
-    with pytest.raises(DataError, match=r"truncate observations with text\.observation_tokens"):
-        trainer_of(data, "model.scratch.positions=16")
     with pytest.raises(DataError, match="24 were too long"):
-        trainer_of(data, "model.scratch.positions=16", "data.too_long=skip")
+        trainer_of(data, "model.scratch.positions=16")
