@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import CreditflowError, MissingExtraError
-from creditflow.envs.http.batcher import Batcher, OverloadedError
 from creditflow.envs.http.bodies import BadRequestError
 from creditflow.envs.http.callers import CallerCheck
+from creditflow.envs.http.worker import OverloadedError, Worker
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -36,7 +36,7 @@ def json_response(content: Any) -> Response:
 
 def application(
     endpoints: Sequence[tuple[str, str, Callable[[Request], Awaitable[Response]]]],
-    batcher: Batcher[Any, Any],
+    worker: Worker,
     what: str,
     *,
     hosts: Sequence[str] = (),
@@ -45,7 +45,7 @@ def application(
 
     Args:
         endpoints: (method, path, function) of each endpoint.
-        batcher: batcher that is started and stopped with the application.
+        worker: has the deadline of requests, and is stopped with the application.
         what: name of the service in messages, such as "search".
         hosts: host names that are accepted besides this machine's own.
 
@@ -61,13 +61,12 @@ def application(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        batcher.start()
         yield
-        await batcher.stop()
+        worker.stop()
 
     def within(function: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            async with asyncio.timeout(batcher.limits.seconds):
+            async with asyncio.timeout(worker.seconds):
                 return await function(request)
 
         return answer

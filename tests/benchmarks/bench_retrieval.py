@@ -57,7 +57,7 @@ def recall(found: Sequence[Sequence[str]], questions: Sequence[Question], k: int
 def lucene_is_missing() -> str:
     """Why Lucene cannot run here; "" if it can."""
     try:
-        find_java(find_jar())
+        find_jar(), find_java()
     except MissingExtraError as error:
         return " ".join(str(error).split())
     return "" if find_spec("jnius_config") else "the extra lucene is not installed"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.ratios import leave_out, parser_of, print_ratio
 
 from creditflow.envs.text.vectors.exact import best_rows
-from creditflow.envs.text.vectors.shards import Shard, append_rows, open_shards
 
 DIMENSION, QUERIES, DEPTH, PART = 768, 64, 10, 15_625
 Floats = NDArray[np.float32]
@@ -51,16 +50,12 @@ def queries_of() -> Floats:
     return unit
 
 
-def written(folder: Path, count: int) -> list[Shard]:
-    """The vectors in float16 as memory-mapped shards in a new folder."""
-    folder.mkdir()
-    for start, vectors in enumerate(parts_of(count)):
-        append_rows(folder, start // 64, vectors, "float16")
-
-    def mapped(name: str, dtype: str) -> NDArray[Any]:
-        return np.memmap(folder / name, dtype, "r")
-
-    return open_shards(mapped, folder, rows=count, dimension=DIMENSION, precision="float16", shard_rows=PART * 64)
+def written(path: Path, count: int) -> Floats:
+    """The vectors in float16, memory-mapped from a new file."""
+    with path.open("wb") as out:
+        for vectors in parts_of(count):
+            vectors.astype("<f2").tofile(out)
+    return np.memmap(path, "<f2", "r").reshape(count, DIMENSION)
 
 
 def timed(search: Callable[[], Any]) -> tuple[Any, float]:
@@ -73,15 +68,14 @@ def timed(search: Callable[[], Any]) -> tuple[Any, float]:
     return result, min(times)
 
 
-def faiss_seconds(shards: Sequence[Shard], queries: Floats) -> float:
+def faiss_seconds(vectors: Floats, queries: Floats) -> float:
     """Processor seconds of faiss's exact search over the same vectors in memory."""
     import faiss
 
     faiss.omp_set_num_threads(1)
     index = faiss.IndexScalarQuantizer(DIMENSION, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
-    for shard in shards:
-        for start in range(0, len(shard), PART):
-            index.add(shard.decoded(slice(start, start + PART)))
+    for start in range(0, len(vectors), PART):
+        index.add(vectors[start : start + PART].astype(np.float32))
     return timed(partial(index.search, queries, DEPTH))[1]
 
 
@@ -96,9 +90,9 @@ def main() -> int:
     queries = queries_of()
     for count in [2_000] if args.toy else args.sizes:
         with tempfile.TemporaryDirectory(prefix="vectors.") as scratch:
-            shards = written(Path(scratch, "vectors"), count)
-            seconds = timed(partial(best_rows, queries, shards, DEPTH))[1]
-            peer = faiss_seconds(shards, queries)
+            vectors = written(Path(scratch, "vectors"), count)
+            seconds = timed(partial(best_rows, queries, vectors, DEPTH))[1]
+            peer = faiss_seconds(vectors, queries)
             print_ratio(f"exact search of {count:,} float16 vectors on disk", "faiss in memory", peer / seconds)
     return 0
 

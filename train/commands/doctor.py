@@ -161,11 +161,10 @@ def _java() -> tuple[str, str]:
     from creditflow.envs.wikisearch.retrieval.engines.java import MissingJavaError, find_jar, find_java
 
     try:
-        jar = find_jar()
-        java = find_java(jar)
+        jar, java = find_jar(), find_java()
     except MissingJavaError as error:
         return "", str(error)
-    return f"{jar.name} on Java {java.version} ({java.source})", ""
+    return f"{jar.name} with {java}", ""
 
 
 def _alfworld() -> tuple[str, str]:

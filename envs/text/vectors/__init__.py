@@ -1,1 +1,1 @@
-"""Nearest vectors: raw shards on disk and exact search over them."""
+"""Nearest vectors: exact search over rows in memory or on disk."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.text.vectors.shards import Shard
 
 __all__ = ["Best", "best_rows", "checked_queries", "ordered", "scores_of"]
 
@@ -57,33 +56,26 @@ def ordered(rows: NDArray[np.int64], scores: NDArray[np.float64], k: int) -> Bes
     return rows[order], scores[order].astype(np.float32)
 
 
-def best_rows(queries: NDArray[np.float32], shards: Sequence[Shard], k: int, threads: int = 1) -> list[Best]:
+def best_rows(queries: NDArray[np.float32], vectors: NDArray[Any], k: int, threads: int = 1) -> list[Best]:
     """The best ``k`` rows for each query, by inner product.
 
     Args:
         queries: float32 (q, d).
-        shards: what is searched.
+        vectors: float32 or float16 (n, d), in memory or memory-mapped.
         k: rows per query.
-        threads: threads that scan shards' blocks; BLAS may use more of its own.
+        threads: threads that scan blocks of rows; BLAS may use more of its own.
 
     Raises:
         DataError: the queries have another dimension, or a value is not finite.
     """
-    queries = checked_queries(queries, shards[0].vectors.shape[1])
-    k = min(k, sum(len(shard) for shard in shards))
+    queries = checked_queries(queries, vectors.shape[1])
+    k = min(k, len(vectors))
     if k <= 0 or not len(queries):
         return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-    blocks = [(shard, start) for shard in shards for start in range(0, len(shard), BLOCK)]
-    scans = [_Scan(queries, k) for _ in range(min(threads, len(blocks)))]
-    if len(scans) == 1:
-        scans[0].run(blocks)
-    else:
-        with ThreadPoolExecutor(len(scans), "vectors") as pool:
-            list(
-                pool.map(
-                    lambda pair: pair[0].run(blocks[pair[1] :: len(scans)]), zip(scans, range(len(scans)), strict=True)
-                )
-            )
+    starts = range(0, len(vectors), BLOCK)
+    scans = [_Scan(queries, vectors, k) for _ in range(min(threads, len(starts)))]
+    with ThreadPoolExecutor(len(scans), "vectors") as pool:
+        list(pool.map(lambda number: scans[number].run(starts[number :: len(scans)]), range(len(scans))))
     return [
         ordered(np.concatenate([scan.rows[i] for scan in scans]), np.concatenate([scan.exact[i] for scan in scans]), k)
         for i in range(len(queries))
@@ -95,27 +87,34 @@ class _Scan:
 
     Args:
         queries: float32 (q, d).
+        vectors: the rows, (n, d).
         k: rows per query that must be among those kept.
     """
 
-    def __init__(self, queries: NDArray[np.float32], k: int) -> None:
-        self.queries, self.k = queries, k
+    def __init__(self, queries: NDArray[np.float32], vectors: NDArray[Any], k: int) -> None:
+        self.queries, self.vectors, self.k = queries, vectors, k
         self.rows = [np.empty(0, np.int64) for _ in queries]
         self.exact = [np.empty(0, np.float64) for _ in queries]
         self._floor = np.full(len(queries), -np.inf)  # exact score of the k-th best so far
         self._norms = np.sqrt((queries.astype(np.float64) ** 2).sum(axis=1))
 
-    def run(self, blocks: Sequence[tuple[Shard, int]]) -> None:
-        """Scan blocks, each a shard and the position of its first row."""
-        for shard, start in blocks:
-            vectors = shard.decoded(slice(start, start + BLOCK))
-            for i, chosen in self._candidates(vectors):
-                exact = scores_of(self.queries[i], vectors[chosen])
-                self._merge(i, chosen + (shard.start + start), exact)
+    def run(self, starts: Sequence[int]) -> None:
+        """Scan the blocks that begin with these rows.
+
+        Raises:
+            DataError: a value that is not finite, which only damage or another writer leaves.
+        """
+        for start in starts:
+            rows = self.vectors[start : start + BLOCK].astype(np.float32)
+            if not np.isfinite(rows.sum(dtype=np.float64)):
+                raise DataError("the index contains non-finite values; rebuild it")
+            for i, chosen in self._candidates(rows):
+                self._merge(i, chosen + start, scores_of(self.queries[i], rows[chosen]))
 
     def _candidates(self, vectors: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Queries and positions in a block that may be among the best ``k``."""
-        scores = self.queries @ vectors.T
+        with np.errstate(over="ignore"):  # infinite scores are an error below
+            scores = self.queries @ vectors.T
         longest = float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max(initial=0))) * (1 + 2.0**-10)
         if not np.isfinite(longest):
             raise DataError("vectors have values too large to multiply; rebuild the index")

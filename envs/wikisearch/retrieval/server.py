@@ -4,8 +4,8 @@
 ``POST /access``    {"urls": […]}                                                 → {"result": [page or null]}
 ``GET /health``     corpus digest, settings and load
 
-Bodies, queries, their length, results, waiting queries and seconds are limited. Requests that arrive together are
-searched together, in one thread beside the event loop. Needs the extra ``[serve]``.
+Bodies, queries, their length, results, waiting queries and seconds are limited. Requests are searched one after the other, in one
+thread beside the event loop. Needs the extra ``[serve]``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.http import BadRequestError, Batcher, application, json_response, read_json
+from creditflow.envs.http import BadRequestError, Worker, application, json_response, read_json
 from creditflow.envs.http.bodies import require_positive
 from creditflow.envs.wikisearch.retrieval.base import Hit, Retriever, write_document
 
@@ -38,7 +38,6 @@ class ServerLimits:
         query_chars: characters of a query.
         topk: passages per query.
         pending: queries that may wait or run, over all requests; further ones get status 503.
-        batch: queries searched in one call.
         seconds: longest time from arrival to response; beyond it status 504.
     """
 
@@ -47,7 +46,6 @@ class ServerLimits:
     query_chars: int = 10_000
     topk: int = 100
     pending: int = 1_024
-    batch: int = 64
     seconds: float = 30.0
 
     def __post_init__(self) -> None:
@@ -154,7 +152,6 @@ def _natural(value: Any) -> int:
 
 
 DIALECTS: Final = ("both", "search_r1", "rewardflow")
-Queries = tuple[Sequence[str], int]  # queries, and passages for each
 
 
 def create_app(
@@ -185,12 +182,7 @@ def create_app(
             f"{short_repr(topk)}"
         )
 
-    def search(batch: Sequence[Queries]) -> list[list[list[Hit]]]:
-        most = max(k for _, k in batch)
-        hits = iter(retriever.search([query for queries, _ in batch for query in queries], most))
-        return [[next(hits)[:k] for _ in queries] for queries, k in batch]
-
-    engine: Batcher[Queries, list[list[Hit]]] = Batcher(search, limits)
+    worker = Worker(limits.pending, limits.seconds)
 
     async def retrieve(request: Request) -> Response:
         parsed = search_request(await read_json(request, limits.body), dialect)
@@ -198,22 +190,22 @@ def create_app(
         if parsed.topk > limits.topk:
             raise BadRequestError("less_than_equal", ("body", "topk"), f"topk is at most {limits.topk}")
         k = parsed.topk or topk
-        results = await engine.submit((parsed.queries, k), len(parsed.queries)) if parsed.queries else []
+        results = await worker.run(lambda: retriever.search(parsed.queries, k), len(parsed.queries))
         return json_response({"result": [[_row(hit, parsed.scores) for hit in hits] for hits in results]})
 
     async def access(request: Request) -> Response:
         urls = access_request(await read_json(request, limits.body))
         limits.check(urls, "urls")
-        pages = await engine.call(lambda: [_page(retriever, url) for url in urls], len(urls))
+        pages = await worker.run(lambda: [_page(retriever, url) for url in urls], len(urls))
         return json_response({"result": pages})
 
     async def health(_: Request) -> Response:
         return json_response(
-            {"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **engine.state()}
+            {"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **worker.state()}
         )
 
     endpoints = [("POST", "/retrieve", retrieve), ("POST", "/access", access), ("GET", "/health", health)]
-    return application(endpoints, engine, "search", hosts=hosts)
+    return application(endpoints, worker, "search", hosts=hosts)
 
 
 def _row(hit: Hit, scores: bool) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_of,
 
 __all__ = ["DiskCorpus", "open_corpus", "open_engine", "open_store", "verify_store", "write_store"]
 
-FORMAT: Final = "wikisearch-index/3"
+FORMAT: Final = "wikisearch-index/4"
 
 
 def write_store(

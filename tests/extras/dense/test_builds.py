@@ -1,4 +1,4 @@
-"""Builds of vectors: shards, folders that are in the way, and options that do not fit."""
+"""Builds of vectors: parts, folders that are in the way, and options that do not fit."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from creditflow.envs.wikisearch.retrieval.store import write_store
 pytestmark = pytest.mark.dense
 
 
-def test_shards_together_are_the_vectors_of_one_file(
+def test_parts_together_are_the_vectors_of_one_pass(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dense_index.DenseBuilder.__init__, "__defaults__", (32, 64))
-    shards = sorted(build(tmp_path / "many", encoder).glob("vectors.*"))
-    assert len(shards) == -(-len(PASSAGES) // 64)
-    monkeypatch.setattr(dense_index.DenseBuilder.__init__, "__defaults__", (32, 1 << 20))
-    [whole] = build(tmp_path / "one", encoder).glob("vectors.*")
-    np.testing.assert_array_equal(
-        np.concatenate([np.fromfile(path, "<f2") for path in shards]), np.fromfile(whole, "<f2")
-    )
+    monkeypatch.setattr(dense_index, "PART_ROWS", 32)
+    parts = contents(build(tmp_path / "parts", encoder))
+    monkeypatch.undo()
+    assert parts["vectors.raw"] == contents(build(tmp_path / "one", encoder))["vectors.raw"]
+
+
+@pytest.mark.parametrize(("precision", "value"), [("float16", 1e30), ("float32", np.nan), ("float16", np.inf)])
+def test_a_value_that_the_precision_cannot_hold_is_an_error(precision: str, value: float) -> None:
+    with pytest.raises(DataError, match="must be finite"), np.errstate(all="ignore"):
+        dense_index.encoded_rows(np.array([[1.0, value]], np.float32), precision)
 
 
 def test_nothing_is_overwritten(encoder: Path, tmp_path: Path) -> None:

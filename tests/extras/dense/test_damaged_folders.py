@@ -43,29 +43,33 @@ def forge(path: Path, change: Callable[[dict[str, Any]], None], files: Callable[
     write_checksums(path, header["format"], facts)
 
 
-def cut_shard(path: Path) -> None:
-    file = path / "vectors.0000.f2"
+def cut_vectors(path: Path) -> None:
+    file = path / "vectors.raw"
     file.write_bytes(file.read_bytes()[:-32])
 
 
 def fill(value: float) -> Callable[[Path], None]:
     def write(path: Path) -> None:
-        data = np.fromfile(path / "vectors.0000.f2", "<f2")
+        data = np.fromfile(path / "vectors.raw", "<f2")
         data[77] = value
-        data.tofile(path / "vectors.0000.f2")
+        data.tofile(path / "vectors.raw")
 
     return write
 
 
 FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], Callable[[Path], None] | None, str]] = {
-    "truncated shard": (lambda facts: None, cut_shard, r"vectors\.0000\.f2 has .* rows of 16 numbers, expected"),
-    "dimension": (lambda facts: facts["encoder"].update(dimension=32), None, "rows of 32 numbers, expected"),
-    "huge dimension": (lambda facts: facts["encoder"].update(dimension=10**12), None, "not what this package writes"),
+    "truncated vectors": (lambda facts: None, cut_vectors, r"vectors\.raw has .* numbers, expected .* rows of 16"),
+    "dimension": (lambda facts: facts["encoder"].update(dimension=32), None, "numbers, expected .* rows of 32"),
+    "huge dimension": (lambda facts: facts["encoder"].update(dimension=10**12), None, "numbers, expected .* rows of"),
+    "dimension of no numbers": (
+        lambda facts: facts["encoder"].update(dimension=0),
+        None,
+        "not what this package writes",
+    ),
     "no dimension": (lambda facts: facts["encoder"].pop("dimension"), None, "must have 'dimension'"),
     "rows": (lambda facts: facts["vectors"].update(rows=3), None, "has 3 vectors, expected"),
     "text for rows": (lambda facts: facts["vectors"].update(rows="9"), None, "must have 'rows', of type int"),
     "precision": (lambda facts: facts["vectors"].update(precision="float8"), None, "not what this package writes"),
-    "shard of no rows": (lambda facts: facts["vectors"].update(shard_rows=0), None, "not what this package writes"),
     "no facts": (lambda facts: facts.pop("vectors"), None, "must have 'vectors'"),
     "pooling": (lambda facts: facts["encoder"].update(pooling="max"), None, "unknown pooling"),
     "not a number": (lambda facts: None, fill(float("nan")), "non-finite values"),

@@ -71,7 +71,7 @@ def test_exact_search_is_brute_force_over_the_encoders_own_vectors(encoder: Path
     settings: dict[str, Any] = {"query_prefix": "query: ", "passage_prefix": "passage: "}
     path = build(tmp_path / "index", encoder, precision="float32", batch=7, **settings)
     model = TextEncoder(encoder, EncoderSettings(**settings), batch=7)
-    vectors = np.fromfile(path / "vectors.0000.f4", "<f4").reshape(-1, 16)
+    vectors = np.fromfile(path / "vectors.raw", "<f4").reshape(-1, 16)
     np.testing.assert_allclose(vectors, model.passages([p.contents for p in PASSAGES]), atol=2e-6)
     queries = ["market charter", "a portrait"]
     for query, hits in zip(model.queries(queries), opened(path, encoder).search(queries, 9), strict=True):

@@ -26,8 +26,7 @@ from creditflow.envs.wikisearch.retrieval.store import open_corpus, open_engine,
 pytestmark = pytest.mark.lucene
 pytest.importorskip("jnius_config", reason="needs the extra [lucene]")
 try:
-    JAR = find_jar()
-    JAVA = find_java(JAR)
+    JAR, JAVA = find_jar(), find_java()
 except MissingExtraError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
@@ -131,7 +130,7 @@ def test_a_java_machine_that_other_code_started_is_reported(folder: Path) -> Non
         "import jnius\nfrom creditflow.envs.wikisearch.retrieval.store import open_engine\n"
         f"try:\n    open_engine(index={str(folder)!r})\nexcept ConnectionError as error:\n    print(error)"
     )
-    assert "started without Anserini" in alone(code, JAVA_HOME=str(JAVA.home))
+    assert "started without Anserini" in alone(code, JAVA_HOME=str(JAVA.parents[1]))
 
 
 def test_of_what_pyserini_requires_only_the_needs_of_its_searcher_are_imported(folder: Path) -> None:
@@ -151,7 +150,7 @@ def test_a_searcher_of_pyserini_that_the_program_opened_first_does_not_harm(fold
         "sys.modules['pyserini.search.lucene'] = types.SimpleNamespace(LuceneSearcher=searcher)\n"
     ) + OPEN.format(str(folder), "")
     code += "print(java.java_machine().searcher is searcher, len(e.search(['market'], 1)[0]))"
-    assert alone(code, JAVA_HOME=str(JAVA.home)) == "True 1"
+    assert alone(code, JAVA_HOME=str(JAVA.parents[1])) == "True 1"
 
 
 def test_without_what_the_searcher_imports_the_extra_is_named(folder: Path) -> None:

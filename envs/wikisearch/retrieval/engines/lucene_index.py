@@ -50,13 +50,13 @@ class LuceneBuilder:
 
     Raises:
         ConfigError: a malformed memory limit.
-        MissingJavaError: Java or the jar is missing, or too old.
+        MissingJavaError: Java or the jar is missing.
     """
 
     def __init__(self, folder: Path, memory: str = "") -> None:
         self._folder, self._memory = folder, checked_memory(memory or DEFAULT_MEMORY)
         self._jar = find_jar()
-        self._java = find_java(self._jar)
+        self._java = find_java()
         self._expected = 0
 
     def add(self, passage: Passage) -> None:
@@ -85,7 +85,7 @@ class LuceneBuilder:
                 shutil.copyfile(self._folder / PASSAGES, Path(source) / PASSAGES)
             done = subprocess.run(  # noqa: S603 - the Java and jar that were checked
                 [
-                    str(self._java.command), f"-Xmx{self._memory}", "-cp", str(self._jar), "io.anserini.index.IndexCollection",
+                    str(self._java), f"-Xmx{self._memory}", "-cp", str(self._jar), "io.anserini.index.IndexCollection",
                     "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator",
                     "-input", source, "-index", str(self._folder), "-threads", "1", "-memoryBuffer", str(half), "-optimize",
                 ],

@@ -1,4 +1,4 @@
-"""Exact search is NumPy's brute force in float64, for any batch, block, shard and thread."""
+"""Exact search is NumPy's brute force in float64, for any batch, block and thread."""
 
 from __future__ import annotations
 
@@ -14,17 +14,11 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.vectors import exact
 from creditflow.envs.text.vectors.exact import best_rows
-from creditflow.envs.text.vectors.shards import Shard
 
 
 def brute_force(query: NDArray[np.float32], vectors: NDArray[np.float32], k: int) -> list[int]:
     scores = [sum(a * b for a, b in zip(query.tolist(), row.tolist(), strict=True)) for row in vectors]
     return sorted(range(len(vectors)), key=lambda row: (-scores[row], row))[:k]
-
-
-def cut(vectors: NDArray[np.float32], sizes: list[int]) -> list[Shard]:
-    starts = [0, *np.cumsum(sizes).tolist()]
-    return [Shard(a, vectors[a:b]) for a, b in zip(starts, [*starts[1:], len(vectors)], strict=True) if a < b]
 
 
 @settings(deadline=None, max_examples=150)
@@ -35,9 +29,8 @@ def test_it_is_brute_force(data: st.DataObject) -> None:
     # eighths: their products and sums are exact, so equal scores are ties for both
     vectors = (rng.integers(-4, 5, (rows, dimension)) / 8).astype(np.float32)
     queries = (rng.integers(-4, 5, (data.draw(st.integers(1, 5)), dimension)) / 8).astype(np.float32)
-    sizes = data.draw(st.lists(st.integers(1, 20), max_size=3))
     k, threads = data.draw(st.integers(1, 70)), data.draw(st.integers(1, 3))
-    found = best_rows(queries, cut(vectors, sizes), k, threads)
+    found = best_rows(queries, vectors, k, threads)
     for query, (best, scores) in zip(queries, found, strict=True):
         assert best.tolist() == brute_force(query, vectors, k)
         assert scores.tolist() == [float(query @ vectors[row]) for row in best]
@@ -50,13 +43,13 @@ def noisy(seed: int, rows: int, dimension: int) -> NDArray[np.float32]:
     return vectors
 
 
-def test_batch_block_shards_and_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_block_and_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, queries = noisy(1, 3_000, 97), noisy(2, 40, 97)
-    whole = best_rows(queries, [Shard(0, vectors)], 10)
-    for block, sizes, threads in ((13, [7], 1), (64, [1_000, 999], 3), (977, [1], 2), (5_000, [2_999], 4)):
+    whole = best_rows(queries, vectors, 10)
+    for block, threads in ((13, 1), (64, 3), (977, 2), (5_000, 4)):
         monkeypatch.setattr(exact, "BLOCK", block)
-        again = best_rows(queries, cut(vectors, sizes), 10, threads)
-        alone = [best_rows(query[None], cut(vectors, sizes), 10)[0] for query in queries[:5]]
+        again = best_rows(queries, vectors, 10, threads)
+        alone = [best_rows(query[None], vectors, 10)[0] for query in queries[:5]]
         for expected, found in [*zip(whole, again, strict=True), *zip(whole[:5], alone, strict=True)]:
             assert np.array_equal(expected[0], found[0])
             assert np.array_equal(expected[1], found[1])
@@ -65,7 +58,7 @@ def test_batch_block_shards_and_threads_change_no_bit(monkeypatch: pytest.Monkey
 def test_float64_orders_what_float32_cannot() -> None:
     vectors, queries = noisy(3, 800, 256), noisy(4, 20, 256)
     exact_scores = queries.astype(np.float64) @ vectors.astype(np.float64).T
-    for query, (best, _) in enumerate(best_rows(queries, [Shard(0, vectors)], 30)):
+    for query, (best, _) in enumerate(best_rows(queries, vectors, 30)):
         own = exact_scores[query][best]
         assert (np.diff(own) <= 1e-15).all()
         assert own[-1] >= np.sort(exact_scores[query])[-30] - 1e-15
@@ -85,22 +78,22 @@ def test_rows_that_float32_cannot_tell_apart_are_told_apart(block: int, monkeypa
             [math.fsum(a * b for a, b in zip(query.tolist(), row, strict=True)) for row in vectors.tolist()]
         )
         for k in (1, 4):
-            [(best, _)] = best_rows(query[None], [Shard(0, vectors)], k)
+            [(best, _)] = best_rows(query[None], vectors, k)
             assert scores[best].tolist() == pytest.approx(np.sort(scores)[::-1][:k], rel=0, abs=1e-14)
 
 
 def test_a_short_list_is_the_beginning_of_a_long_one() -> None:
     vectors, queries = noisy(5, 500, 16), noisy(6, 3, 16)
-    long = best_rows(queries, [Shard(0, vectors)], 50)
+    long = best_rows(queries, vectors, 50)
     for k in (1, 7, 49):
-        for (rows, _), (more, _) in zip(best_rows(queries, [Shard(0, vectors)], k), long, strict=True):
+        for (rows, _), (more, _) in zip(best_rows(queries, vectors, k), long, strict=True):
             assert rows.tolist() == more[:k].tolist()
 
 
 def test_no_rows_wanted_and_no_queries() -> None:
-    shard = Shard(0, np.eye(3, dtype=np.float32))
-    assert [len(rows) for rows, _ in best_rows(np.ones((2, 3), np.float32), [shard], 0)] == [0, 0]
-    assert best_rows(np.ones((0, 3), np.float32), [shard], 2) == []
+    vectors = np.eye(3, dtype=np.float32)
+    assert [len(rows) for rows, _ in best_rows(np.ones((2, 3), np.float32), vectors, 0)] == [0, 0]
+    assert best_rows(np.ones((0, 3), np.float32), vectors, 2) == []
 
 
 @pytest.mark.parametrize(
@@ -114,4 +107,4 @@ def test_no_rows_wanted_and_no_queries() -> None:
 )
 def test_what_cannot_be_compared_is_an_error(queries: NDArray[Any], vectors: NDArray[Any], message: str) -> None:
     with pytest.raises(DataError, match=message), np.errstate(over="ignore"):
-        best_rows(queries.astype(np.float32), [Shard(0, vectors.astype(np.float32))], 1)
+        best_rows(queries.astype(np.float32), vectors.astype(np.float32), 1)
