@@ -19,10 +19,11 @@ from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import maker
-from creditflow.envs.tasks import Task, TaskSource
+from creditflow.envs.tasks import Task
 from creditflow.train.rollout.engine import Budget
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.running import RunningEpisode
+from creditflow.train.rollout.tasks import listed_tasks, on_panel
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
 from creditflow.wrappers.records.jsonl_lines import encode_line
@@ -66,11 +67,6 @@ class EpisodeConfig:
             )
 
 
-_SOURCES: Final = frozenset(
-    {"panel", "levels", "level", "generator", "world", "game"}
-)  # options that name a source of tasks
-
-
 def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task]:
     """The tasks of a panel "NAME:SPLIT", or of the environment's own source.
 
@@ -84,15 +80,7 @@ def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task
     """
     if count < 0:
         raise ConfigError(f"count must be a number of tasks (0 = all), got {count}")
-    options = {name: value for name, value in env.options.items() if not (panel and name in _SOURCES)}
-    played = EnvConfig(name=env.name, options={**options, "panel": panel} if panel else options)
-    source: TaskSource = one_member(played).tasks
-    ids = source.task_ids()
-    if not ids:
-        raise ConfigError(
-            "this task source is endless, but other trainers need a list of tasks; choose a panel such as 'small-v1:train'"
-        )
-    return [source.get(name) for name in (ids[:count] if count else ids)]
+    return listed_tasks(on_panel(env, panel) if panel else env, count)
 
 
 def task_content(row: Any) -> Mapping[str, Any]:

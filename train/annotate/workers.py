@@ -27,7 +27,6 @@ class AnnotatorSpec:
         env, options: name and arguments of the environment; "" for none.
         device: device of models.
         recorded: identity of the run that played the log.
-        overwrite: replace annotations of the same names.
         plugins: what a worker loads before it begins.
     """
 
@@ -37,7 +36,6 @@ class AnnotatorSpec:
     options: dict[str, Any] = field(default_factory=dict)
     device: str = "auto"
     recorded: dict[str, Any] = field(default_factory=dict)
-    overwrite: bool = False
     plugins: Carried = field(default_factory=carried)
 
     def annotator(self) -> Annotator:
@@ -63,10 +61,10 @@ class AnnotatorWorker:
 
     def __init__(self, spec: AnnotatorSpec) -> None:
         load_carried(spec.plugins)
-        self._annotator, self._overwrite = spec.annotator(), spec.overwrite
+        self._annotator = spec.annotator()
 
     def play(self, lines: str) -> str:
         """Annotate the lines of a log; returns the lines of the annotated one."""
         stream = io.StringIO()
-        write_jsonl(stream, annotate(read_groups(io.StringIO(lines)), self._annotator, overwrite=self._overwrite))
+        write_jsonl(stream, annotate(read_groups(io.StringIO(lines)), self._annotator))
         return stream.getvalue()

@@ -137,13 +137,13 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import dialect_of, measured_tasks, played_tasks
     from creditflow.train.rollout.score_table import score_rows, score_text
-    from creditflow.train.rollout.tasks import group_env_factory, on_panel
+    from creditflow.train.rollout.tasks import group_env_factory, listed_tasks, on_panel
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
 
     env = EnvConfig(name=args.env, options=apply_overrides({}, args.env_set))
     env = on_panel(env, args.panel) if args.panel else env
-    tasks = _listed_tasks(env, args.limit)
+    tasks = listed_tasks(env, args.limit)
     agent = make_agent(args.agent, device=args.device, options=replace(model_options(args), temperature=None))
     if not hasattr(agent, "with_sampling"):
         raise ConfigError(
@@ -228,19 +228,6 @@ def _logged(
 def _by_task(groups: Sequence[Group]) -> list[list[Group]]:
     """Groups that follow one another and have one task, together."""
     return [list(some) for _, some in groupby(groups, key=lambda group: group.task_id)]
-
-
-def _listed_tasks(env: EnvConfig, limit: int) -> list[Task]:
-    """The tasks of the environment's own source.
-
-    Raises:
-        ConfigError: the source is endless.
-    """
-    source = bare_env(env.name, env.options).tasks
-    ids = source.task_ids()
-    if not ids:
-        raise ConfigError(f"{env.name} has an endless task source: name the tasks with --panel NAME:SPLIT")
-    return [source.get(task_id) for task_id in (ids[:limit] if limit else ids)]
 
 
 def _run_exactly(

@@ -12,7 +12,6 @@ NAME.yaml, which trains a small model in it.
 from __future__ import annotations
 
 import argparse
-import ast
 import keyword
 import re
 import shlex
@@ -128,19 +127,6 @@ def _check_name(kind: str, name: str) -> None:
         raise ConfigError(f"a module named {name!r} already exists, and this one would hide it; choose another name")
     if name in _taken(KINDS[kind]):
         raise ConfigError(f"creditflow already has the {KINDS[kind]} {name!r}; choose another name")
-    class_name = _values(kind, name)["Class"]
-    if class_name in _imported(kind):
-        raise ConfigError(
-            f"the class would be called {class_name}, a name that its module imports; choose another name"
-        )
-
-
-def _imported(kind: str) -> set[str]:
-    """Names that the module and its tests import, beside their own."""
-    values = _values(kind, "placeholder")
-    nodes = [node for template in (kind, f"{kind}_test") for node in ast.walk(ast.parse(_filled(template, values)))]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
-    return names - {values["Class"]}
 
 
 def _taken(kind: Kind) -> set[str]:

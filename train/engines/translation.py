@@ -65,6 +65,20 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "evaluation.samples": "evaluation.panel is empty",
     "evaluation.env_options": "evaluation.panel is empty",
 }
+# settings of which verl's road has one value: that value, the setting or section that a remark names, and the reason
+ONLY: Final[Mapping[str, tuple[Any, str, str]]] = {
+    "sft.episodes": (0, "sft", "verl's SFT is a separate program: run SFT by creditflow's own trainer (update.iterations=0), then set "
+                     "model.path=OUT/model and sft.episodes=0"),
+    "model.lora.rank": (0, "model.lora.rank", "verl's merger leaves the adapter next to the model; no run of it was tested: 0"),
+    "rollout.dynamic_sampling": (False, "rollout.dynamic_sampling", "verl's v1 trainer ignores algorithm.filter_groups: false"),
+    "rollout.variance_share": (1.0, "rollout.variance_share", "verl's trainer does not filter groups by variance: 1.0"),
+    "rollout.branching.max_trajectories": (0, "rollout.branching", "verl's episodes do not branch: max_trajectories=0"),
+    "critic.kind": ("none", "critic", "verl's critic is trained by verl's own estimator on rewards of tokens, and its values do not reach "
+                    "the credit schemes, which read them by turn: kind=none"),
+    "credit.overlong.max_tokens": (0, "credit.overlong", "verl's rewards are the environment's alone: max_tokens=0"),
+    "update.loss.ratio": ("token", "update.loss.ratio", "verl's loss for ratios of sequences averages advantages over a row, and no test "
+                          "shows that a turn keeps its own: token"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -492,29 +506,19 @@ def _loop(settings: TrainConfig, name: str, options: Mapping[str, Any], sources:
 
 def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
     """What verl, or this road to it, cannot do."""
-    model, rollout, credit, update, loss = (
-        settings.model, settings.rollout, settings.credit, settings.update, settings.update.loss,
-    )  # fmt: skip
-    rows_of_turns = settings.prompting.history == "window"
+    rollout, credit, update, loss = settings.rollout, settings.credit, settings.update, settings.update.loss
+    for name, (allowed, section, reason) in ONLY.items():
+        if _at(settings, name) != allowed:
+            yield Remark((section,), reason)
     if settings.device not in ("auto", "cuda", "cpu"):
         yield Remark(
             ("device",), f"verl takes all GPUs of a node, got {settings.device}: auto, cuda, or cpu for a test"
         )
-    if not model.path:
+    if not settings.model.path:
         yield Remark(
             ("model.path",),
             "verl trains a model that exists: train one with update.iterations=0 by creditflow's own trainer, and set "
             "model.path=OUT/model",
-        )
-    if settings.sft.episodes:
-        yield Remark(
-            ("sft",),
-            "verl's SFT is a separate program: run SFT by creditflow's own trainer (update.iterations=0), then set "
-            "model.path=OUT/model and sft.episodes=0",
-        )
-    if model.lora.rank:
-        yield Remark(
-            ("model.lora.rank",), "verl's merger leaves the adapter next to the model; no run of it was tested: 0"
         )
     if not settings.prompting.max_context:
         yield Remark(("prompting.max_context",), "verl needs the longest prompt and completion in tokens: set it")
@@ -523,33 +527,14 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
             ("rollout.top_p", "rollout.top_k"),
             "verl's trainer would not renormalise over the tokens that were kept, so the gradient would be another: 1.0 and 0",
         )
-    if rollout.dynamic_sampling:
-        yield Remark(("rollout.dynamic_sampling",), "verl's v1 trainer ignores algorithm.filter_groups: false")
-    if rollout.variance_share < 1.0:
-        yield Remark(("rollout.variance_share",), "verl's trainer does not filter groups by variance: 1.0")
-    if rollout.branching.max_trajectories:
-        yield Remark(("rollout.branching",), "verl's episodes do not branch: max_trajectories=0")
-    if settings.critic.kind != "none":
-        yield Remark(
-            ("critic",),
-            "verl's critic is trained by verl's own estimator on rewards of tokens, and its values do not reach the credit "
-            "schemes, which read them by turn: kind=none",
-        )
     if credit.annotators:
         yield Remark(("credit.annotators",), "verl's advantage step runs no other models or environments: none")
     elif facts.needs and settings.critic.kind == "none":
         yield Remark(
             ("credit.scheme",), f"{credit.scheme} reads {', '.join(facts.needs)}, which annotators or a critic write"
         )
-    if credit.overlong.max_tokens:
-        yield Remark(("credit.overlong",), "verl's rewards are the environment's alone: max_tokens=0")
     if not update.iterations:
         yield Remark(("update.iterations",), "there is nothing to train")
-    if loss.ratio != "token":
-        yield Remark(
-            ("update.loss.ratio",),
-            f"verl's loss for {loss.ratio} ratios averages advantages over a row, and no test shows that a turn keeps its own: token",
-        )
     if loss.kl_weight and loss.kl_in == "reward":
         yield Remark(("update.loss.kl_in",), "verl would change rewards token by token after credit is assigned: loss")
     if settings.checkpoint.hf or settings.checkpoint.best:
@@ -558,6 +543,7 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         )
     if update.optimizer.schedule == "linear":
         yield Remark(("update.optimizer.schedule",), "verl's FSDP engine has constant and cosine")
+    rows_of_turns = settings.prompting.history == "window"
     aggregation = facts.aggregation if loss.aggregation == "auto" else loss.aggregation
     lacks = {"turn_mean": "verl has no mean over turns", "group_token_mean": "verl has no mean over groups"}
     if aggregation in lacks or (rows_of_turns and aggregation != "token_mean"):

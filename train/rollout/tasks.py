@@ -17,7 +17,7 @@ from creditflow.train.settings.schema import EnvConfig, TaskConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv
 
-__all__ = ["group_env_factory", "needs_texts", "on_panel", "panel_tasks", "training_tasks"]
+__all__ = ["group_env_factory", "listed_tasks", "needs_texts", "on_panel", "panel_tasks", "training_tasks"]
 
 MAX_REDRAWS: Final = 50  # samples per requested task before a source counts as too small for the exclusions
 
@@ -40,9 +40,20 @@ def needs_texts(settings: TrainConfig, scheme: Scheme) -> bool:
 
 def panel_tasks(env: EnvConfig, spec: str, limit: int = 0) -> list[Task]:
     """The tasks of an embedded panel "NAME:SPLIT"; with ``limit``, only those of its first rows."""
-    base = _base(env, panel=spec)
-    ids = base.tasks.task_ids()
-    return [base.tasks.get(task_id) for task_id in (ids[:limit] if limit else ids)]
+    return listed_tasks(on_panel(env, spec), limit)
+
+
+def listed_tasks(env: EnvConfig, limit: int = 0) -> list[Task]:
+    """The tasks of the environment's own source; with ``limit``, only the first.
+
+    Raises:
+        ConfigError: the source is endless.
+    """
+    source = _base(env).tasks
+    ids = source.task_ids()
+    if not ids:
+        raise ConfigError(f"{env.name} has an endless task source: name the tasks with a panel, NAME:SPLIT")
+    return [source.get(task_id) for task_id in (ids[:limit] if limit else ids)]
 
 
 def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
@@ -51,8 +62,7 @@ def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
     Raises:
         ConfigError: an endless source without ``tasks.count``, or no task left after exclusion.
     """
-    base = _base(env, panel=tasks.panel) if tasks.panel else _base(env)
-    source = base.tasks
+    source = _base(on_panel(env, tasks.panel) if tasks.panel else env).tasks
     excluded = {task.canonical_id for spec in tasks.exclude for task in panel_tasks(env, spec)}
     ids = source.task_ids()
     if ids:
@@ -77,10 +87,9 @@ def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
     return pool
 
 
-def _base(env: EnvConfig, panel: str | None = None) -> AgentEnv[Any, Any, Any]:
-    """A bare environment; with ``panel``, on that panel instead of its configured source."""
-    chosen = env if panel is None else on_panel(env, panel)
-    return cast("AgentEnv[Any, Any, Any]", creditflow.make(env.name, **chosen.options).unwrapped)
+def _base(env: EnvConfig) -> AgentEnv[Any, Any, Any]:
+    """A bare environment."""
+    return cast("AgentEnv[Any, Any, Any]", creditflow.make(env.name, **env.options).unwrapped)
 
 
 def on_panel(env: EnvConfig, panel: str) -> EnvConfig:
@@ -92,7 +101,7 @@ def on_panel(env: EnvConfig, panel: str) -> EnvConfig:
     from creditflow.envs.wikisearch.slices import SLICES
 
     name = panel.partition(":")[0]
-    replaced = {"panel", "levels", "level", "generator", "world", "split", "task_types"}
+    replaced = {"panel", "levels", "level", "generator", "world", "game", "split", "task_types"}
     if name != SLICES:
         replaced |= {"questions", "corpus", "file_format"}
     if env.name == "webshop":

@@ -101,7 +101,7 @@ def test_limits_errors_and_calls_out_of_order() -> None:
     for wrong in wrong_rows:
         with pytest.raises(DataError):
             TextEpisode(SOKOBAN, wrong, group_id="g")
-    with pytest.raises(ConfigError, match="this task source is endless"):
+    with pytest.raises(ConfigError, match="has an endless task source"):
         panel_tasks(EnvConfig(name="sokoban", options={"generator": {}}))
 
 

@@ -153,7 +153,7 @@ def test_errors_of_the_command_say_what_was_expected(trained: Trainer) -> None:
             [model, "--env", "wikisearch", "--panel", "standard-v1:test", "--limit", "1"],
             "wikisearch cannot be tabulated",
         ),
-        ([model, "--env-set", "generator={}"], "endless task source: name the tasks with --panel"),
+        ([model, "--env-set", "generator={}"], "endless task source: name the tasks with a panel"),
         ([model, levels, "--temperature", "0"], "temperature above 0"),
         ([model, levels, "--trials", "2"], "--trials has no effect"),
         ([model, levels, "--samples", "8"], "--samples has no effect"),

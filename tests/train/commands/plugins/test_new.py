@@ -146,8 +146,6 @@ def test_existing_files_are_kept(capsys):
         ("env", "sokoban", "already has the environment 'sokoban'"), ("agent", "react", "already has the agent 'react'"),
         ("scheme", "json", "a module named 'json'"), ("agent", "numpy", "a module named 'numpy'"),
         ("scheme", "conftest", "pytest or setuptools"), ("env", "setup", "pytest or setuptools"), ("agent", "test_x", "pytest or setuptools"),
-        ("scheme", "group", "the class would be called Group, a name that its module imports"), ("scheme", "credit", "called Credit"),
-        ("env", "panel_row", "called PanelRow"), ("env", "group_env", "called GroupEnv"), ("agent", "view", "called View"),
     ],
 )  # fmt: skip
 def test_names_that_cannot_be_used_are_refused(kind, name, message, tmp_path, capsys):
