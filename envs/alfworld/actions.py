@@ -1,4 +1,4 @@
-"""Parsed commands, which rules and history share."""
+"""Parsed commands, which rules, history and engines share."""
 
 from __future__ import annotations
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from creditflow.envs.alfworld.actions import AdmissibleCommands
 from creditflow.envs.alfworld.dialect import DIALECTS, NOTHING_HAPPENS
+from creditflow.envs.alfworld.engines import make_backend
+from creditflow.envs.alfworld.game_files.reading import fields_from_file
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.render import OBSERVATIONS, TEXT_KEYS, EpisodeHistory
 from creditflow.envs.alfworld.replies import rejection_reason, true_facts
-from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
-from creditflow.envs.alfworld.tasks import open_tasks
+from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import DataError, EpisodeError, check_name
@@ -45,6 +46,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         syntax: None keeps each game's own dialect; "move" or "put" (``put X in/on Y``, of ALFWorld ≤ 0.3) replaces it.
         reward: "sparse" (1 when won) or "ten" (10 when won).
         max_steps: the episode's limit.
+        backend: "native" or "textworld" (the real engine; needs ``creditflow[alfworld]``).
         oracle_nodes: most states that one search of the oracle expands.
 
     Info has, besides the common keys, ``task_type: str``, ``won: bool`` and ``goal_condition_success_rate: float`` (see
@@ -54,6 +56,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     Raises:
         ConfigError: a wrong argument.
         DataError: a malformed game file.
+        MissingExtraError: ``backend="textworld"`` without its packages.
     """
 
     env_name: ClassVar[str] = "alfworld"
@@ -73,6 +76,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         syntax: str | None = None,
         reward: str = "sparse",
         max_steps: int = 50,
+        backend: str = "native",
         oracle_nodes: int = 50_000,
         render_mode: str | None = None,
     ) -> None:
@@ -82,6 +86,8 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
             check_name("syntax", syntax, DIALECTS)
         check_name("reward", reward, REWARDS)
         check_render_mode(render_mode)
+        self._backend = make_backend(backend)
+        self._uses_textworld = backend == "textworld"
         tasks = open_tasks(panel=panel, data_path=data_path, game=game, split=split, task_types=task_types)
         super().__init__(tasks=tasks, max_steps=max_steps)
         self.render_mode = render_mode
@@ -89,10 +95,9 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         self.action_space = TextSpace(("look", "inventory", "help"))
         self._view, self._key = OBSERVATIONS[observation], TEXT_KEYS[text_key]
         self._syntax, self._win = syntax, REWARDS[reward]
+        self._game_file = game
         self._oracle = ALFWorldOracle(oracle_nodes)
         self._history = EpisodeHistory()
-        self._world: World
-        self._listed: AdmissibleCommands | None = None  # of the present state: a step needs them several times
         self._won = False
 
     @property
@@ -104,7 +109,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         """
         if self._task is None:
             raise EpisodeError("there is no state yet: call reset() first")
-        return self._world
+        return self._backend.world
 
     # -- AgentEnv ----------------------------------------------------------------------------------------------------
     @property
@@ -113,14 +118,12 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return "" if self._view is OBSERVATIONS["raw"] else repr(list(self._history.moves.items()))
 
     def _start(self, task: Task) -> None:
-        self._world, self._listed = World(game_of_task(task, self._syntax)), None
+        game = game_of_task(task, self._syntax)
+        self._backend.start(game, self._fields(task) if self._uses_textworld else None)
         self._history = EpisodeHistory()
-        self._won = self._world.won()
-
-    def _commands(self) -> AdmissibleCommands:
-        if self._listed is None:
-            self._listed = admissible_commands(self._world)
-        return self._listed
+        if self._uses_textworld:
+            self._history.reply = self._backend.intro()
+        self._won = self._backend.world.won()
 
     def _parse(self, action: Any) -> tuple[str | None, str]:
         if not isinstance(action, str):
@@ -129,14 +132,13 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return (command, "") if command else (None, "the command is empty")
 
     def _rejection_reason(self, action: str) -> str:
-        return "" if action in self._commands().by_text else rejection_reason(self._world, action)
+        return "" if action in self._backend.admissible().by_text else rejection_reason(self._backend.world, action)
 
     def _apply(self, action: str) -> Outcome:
-        parsed = self._commands().by_text[action]
-        self._listed = None
-        reply, effective = act(self._world, parsed)
+        parsed = self._backend.admissible().by_text[action]
+        reply, effective = self._backend.do(action)
         self._history.record(parsed, reply)
-        self._won = self._world.won()
+        self._won = self._backend.world.won()
         return Outcome(self._win if self._won else 0.0, self._won, effective)
 
     def _invalid_action_reward(self) -> float:
@@ -144,22 +146,22 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         return 0.0
 
     def _observe(self) -> str:
-        return self._view(self._world, self._history)
+        return self._view(self._backend.world, self._history)
 
     def _keys(self) -> tuple[str, str]:
-        world = self._world
+        world = self._backend.world
         return world.key(), (self._key or self._view)(world, self._history)
 
     def _admissible(self) -> tuple[str, ...]:
-        return self._commands().commands
+        return self._backend.admissible().commands
 
     def _progress(self) -> tuple[bool, float]:
         return (True, 1.0) if self._won else (False, 0.0)
 
     def _extra_info(self) -> dict[str, Any]:
-        met, every = self._world.conditions()
+        met, every = self._backend.world.conditions()
         return {
-            "task_type": self._world.game.goal.task_type,
+            "task_type": self._backend.world.game.goal.task_type,
             "won": self._won,
             "goal_condition_success_rate": met / every,
         }
@@ -171,13 +173,13 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         Raises:
             EpisodeError: before the first ``reset``.
         """
-        return write_snapshot(self.world, self._history.to_json(), self.elapsed_steps)
+        return write_snapshot(self.world, self._history.to_json(), self._backend.past, self.elapsed_steps)
 
     def set_state(self, snapshot: str) -> tuple[str, dict[str, Any]]:
         """Restore a snapshot of any ``ALFWorldEnv`` with the same ``syntax``; return observation and info as ``reset`` does.
 
         Raises:
-            DataError: not a snapshot, or not a state of its game.
+            DataError: not a snapshot, not a state of its game, or (``backend="textworld"``) not made by that backend.
         """
         state = read_snapshot(snapshot)
         history = EpisodeHistory.from_json(state.game, state.history)
@@ -187,8 +189,8 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
                 "and commands would not fit"
             )
         self._begin(state.game.task, elapsed=state.steps)
-        self._world, self._listed = state.world, None
-        self._history, self._won = history, self._world.won()
+        self._backend.restore(state.world, state.past)
+        self._history, self._won = history, self._backend.world.won()
         self._over = self._won or state.steps >= self.max_steps
         return self._observe(), self._info(True, True, False, "")
 
@@ -204,6 +206,18 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     def facts(self) -> tuple[str, ...]:
         """The true facts that can change, sorted, with the names that observations use."""
         return true_facts(self.world)
+
+    def _fields(self, task: Task) -> Mapping[str, Any] | None:
+        """Fields of a task's original file, for the engine that reads files; None without one, or in another dialect."""
+        if self._syntax is not None:
+            return None
+        # a reset option may have named another game than the argument
+        if self._game_file is not None and self.tasks.task_ids() == (task.task_id,):
+            if isinstance(self._game_file, str):
+                return fields_from_file(Path(self._game_file).expanduser())
+            return self._game_file if "pddl_problem" in self._game_file else None
+        path = self.tasks.path_of(task.task_id) if isinstance(self.tasks, FolderTasks) else None
+        return None if path is None else fields_from_file(path)
 
     def render(self) -> Any:
         """Return the augmented observation, as a text or a frame."""

@@ -25,6 +25,7 @@ __all__ = [
     "SExpr",
     "action_digests",
     "check_domain",
+    "goal_expression",
     "parse_goal",
     "parse_problem",
     "read_sexpr",
@@ -180,7 +181,7 @@ def check_domain(text: str, source: str) -> frozenset[str]:
     if problem:
         raise DataError(
             f"{source}: the PDDL domain is not the one of ALFWorld's released games ({problem}); the native rules "
-            "would not be exact on it. Get the games with alfworld-download"
+            "would not be exact on it. Get the games with alfworld-download, or run this file with backend='textworld'"
         )
     return names
 
@@ -287,7 +288,7 @@ def parse_goal(expr: SExpr, source: str) -> Goal:
     except _ShapeError:
         raise DataError(
             f"{source}: the goal is none of ALFWorld's six ({', '.join(TASK_TYPES)}), so the native rules cannot "
-            "check it"
+            "check it; backend='textworld' may"
         ) from None
 
 
@@ -381,3 +382,22 @@ def _looking(groups: list[set[tuple[str, ...]]]) -> Goal:
     } or held != {("objecttype", item, target), ("holds", holder, item)}:
         raise _ShapeError
     return Goal("look_at_obj_in_light", target, lamp_type)
+
+
+def goal_expression(goal: Goal) -> str:
+    """Return the PDDL text of a goal, which ``parse_goal`` parses."""
+    if goal.looks:
+        lamp = (
+            f"(exists (?lamp - object ?r - receptacle ?a - agent ?l - location) (and (objectType ?lamp {goal.place}) "
+            "(toggleable ?lamp) (isToggled ?lamp) (receptacleAtLocation ?r ?l) (atLocation ?a ?l) "
+            "(inReceptacle ?lamp ?r)))"
+        )
+        held = f"(exists (?o - object ?a - agent) (and (objectType ?o {goal.target}) (holds ?a ?o)))"
+        return f"(and {lamp} {held})"
+    atoms = f"(inReceptacle ?o ?r) (objectType ?o {goal.target}) (receptacleType ?r {goal.place})"
+    if goal.quality:
+        fact, affordance = PROPERTIES[goal.quality]
+        atoms += f" ({affordance} ?o) ({fact} ?o)"
+    if goal.count == 2:
+        atoms += f" (exists (?o2 - object) (and (not (= ?o ?o2)) (objectType ?o2 {goal.target}) (inReceptacle ?o2 ?r)))"
+    return f"(and (exists (?r - receptacle) (exists (?o - object) (and {atoms}))))"

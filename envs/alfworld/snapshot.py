@@ -1,6 +1,6 @@
 """Snapshots of an episode: self-contained JSON text, and its strict reader.
 
-``{"format":"alfworld/2","steps":n,"world":[…],"story":[…],"syntax":"…","game":{…}}``: the house comes last, so that the
+``{"format":"alfworld/1","steps":n,"world":[…],"story":[…],"past":[…],"syntax":"…","game":{…}}``: the house comes last, so that the
 reader recognises a house that it has compiled before by its text and parses only the few hundred characters before it.
 Snapshots may come from anywhere, so everything in them is checked.
 """
@@ -23,10 +23,10 @@ from creditflow.envs.tasks import Task, content_id
 
 __all__ = ["Snapshot", "compiled", "game_of_task", "read_snapshot", "write_snapshot"]
 
-FORMAT: Final = "alfworld/2"
+FORMAT: Final = "alfworld/1"
 MAX_CHARACTERS: Final = 8_000_000
 _SEAM: Final = ',"game":'
-_KEYS: Final = {"format", "steps", "world", "story", "syntax", "game"}
+_KEYS: Final = {"format", "steps", "world", "story", "past", "syntax", "game"}
 
 
 class Snapshot(NamedTuple):
@@ -36,12 +36,14 @@ class Snapshot(NamedTuple):
         game: the compiled game.
         world: its true facts.
         history: JSON of the episode's ``EpisodeHistory``.
+        past: the commands so far, if the backend that wrote the snapshot replays them to restore it; else empty.
         steps: steps taken.
     """
 
     game: Game
     world: World
     history: Any
+    past: tuple[str, ...]
     steps: int
 
 
@@ -110,13 +112,14 @@ def compiled(content_text: str, syntax: str | None) -> Game:
     return _GAMES.of_text(content_text, syntax)
 
 
-def write_snapshot(world: World, history: list[Any], steps: int) -> str:
+def write_snapshot(world: World, history: list[Any], past: tuple[str, ...], steps: int) -> str:
     """Return the JSON text of a snapshot."""
     head = {
         "format": FORMAT,
         "steps": steps,
         "world": world.to_json(),
         "story": history,
+        "past": list(past),
         "syntax": world.game.syntax or "",
     }
     return json.dumps(head, separators=(",", ":"))[:-1] + _SEAM + world.game.content_text + "}"
@@ -141,11 +144,12 @@ def read_snapshot(text: Any) -> Snapshot:
         raise DataError(
             f"an ALFWorld snapshot has format {FORMAT!r} and the keys {sorted(_KEYS)}, got {short_repr(text)}"
         )
-    syntax, steps = data["syntax"], data["steps"]
+    syntax, steps, past = data["syntax"], data["steps"], data["past"]
     if syntax not in ("", *DIALECTS):
         raise DataError(
             f"ALFWorld snapshot: syntax must be '' or one of {sorted(DIALECTS)}, got {short_repr(syntax, 40)}"
         )
     steps = checked.integer(steps, "ALFWorld snapshot: steps")
+    past = checked.texts(past, "ALFWorld snapshot: past", MAX_CHARACTERS)
     game = compiled(rest[:-1], syntax or None)
-    return Snapshot(game, World.from_json(game, data["world"]), data["story"], steps)
+    return Snapshot(game, World.from_json(game, data["world"]), data["story"], past, steps)

@@ -187,6 +187,11 @@ class FolderTasks:
         order = sorted(self._ids, key=lambda name: self._ids[name])
         return tuple(order)
 
+    def path_of(self, task_id: str) -> Path | None:
+        """Return the file from which a task of this source was read."""
+        index = self._ids.get(task_id)
+        return None if index is None else self.paths[index]
+
     def _task(self, index: int) -> Task:
         task = self._tasks.get(index)
         if task is None:

@@ -19,11 +19,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.ratios import leave_out, parser_of, print_ratio, print_speed
-from helpers.worlds.exported_games import game_fields
-from helpers.worlds.real_engine import RealEngine
 
+from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.reading import content_from_file
 from creditflow.envs.alfworld.generator import SPLITS, generate

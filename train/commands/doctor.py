@@ -32,7 +32,7 @@ USES: Final = {
     "vllm": "sample with vLLM",
     "lucene": "search with Lucene in a Java machine",
     "webshop": "name the nouns of products as the original WebShop does",
-    "alfworld": "TextWorld, for its generated games and to compare our ALFWorld with; brings GPL parts",
+    "alfworld": "play on the real TextWorld engine, for comparison; brings GPL parts",
     "parquet": "read logs from Parquet",
     "openenv": "serve environments over OpenEnv",
     "sb3": "train with Stable-Baselines3",

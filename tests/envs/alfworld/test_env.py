@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from helpers.worlds.alfworld_kitchen import APPLE, DATA, KITCHEN, run_commands
 
 from creditflow.envs import check_agent_env
 from creditflow.envs.alfworld.env import ALFWorldEnv
-from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.errors import ConfigError, EpisodeError, MissingExtraError
 from creditflow.envs.tasks import load_panel
 
 
@@ -45,12 +46,18 @@ def test_the_contract_holds_for_every_source_and_mode(options: dict) -> None:
     check_env(gym.make("creditflow/ALFWorld-v0", **options).unwrapped, skip_render_check=True)
 
 
-def test_the_environment_imports_no_engine() -> None:
+def test_the_native_backend_imports_no_engine() -> None:
     code = (
         "import sys, creditflow; creditflow.make('alfworld').reset(seed=0); "
         "assert not {'textworld', 'alfworld', 'fast_downward'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("alfworld") is not None, reason="the real engine is installed")
+def test_a_missing_engine_is_an_error_that_names_the_install_command() -> None:
+    with pytest.raises(MissingExtraError, match=r"\[alfworld\]"):
+        ALFWorldEnv(backend="textworld")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,7 @@ def test_the_environment_imports_no_engine() -> None:
         ({"text_key": "gigpo"}, "unknown text_key"),
         ({"syntax": "mov"}, "did you mean 'move'"),
         ({"reward": "dense"}, "unknown reward"),
+        ({"backend": "textwordl"}, "did you mean 'textworld'"),
         ({"split": "test"}, "unknown split"),
         ({"task_types": ["pick_heat"]}, "unknown task type"),
         ({"task_types": "look_at_obj_in_light"}, "list of names"),

@@ -8,14 +8,16 @@ import json
 import pytest
 from helpers.shared_data import shared_file
 from helpers.worlds.game_files import export_game
-from helpers.worlds.real_engine import RealEngine
 from helpers.worlds.textworld_fuzz import fuzz
 
+from creditflow.envs.alfworld.engines import RealEngine
+from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.alfworld.world import World
+from creditflow.envs.errors import DataError
 
 ARCHIVE = "data/alfworld/alfworld_games_full.tar.xz"
 RARE = (
@@ -72,3 +74,23 @@ def test_alfworlds_loader_finds_and_textworld_solves_exported_games(tmp_path) ->
         "dataset": {"eval_id_data_path": folder, "num_eval_games": -1},
     }
     assert len(AlfredTWEnv(config, train_eval="eval_in_distribution").game_files) == len(TASK_TYPES)
+
+
+@pytest.mark.filterwarnings("default")
+@needs_engine
+@pytest.mark.alfworld
+def test_the_real_backend_keeps_the_contract_and_restores_its_own_snapshots() -> None:
+    content = generate(1, "train", "pick_and_place_simple", "bathroom")
+    env = ALFWorldEnv(game=content, backend="textworld", max_steps=8)
+    twin = ALFWorldEnv(game=content, max_steps=8)
+    assert env.reset()[0] == twin.reset()[0]
+    plan = twin.walkthrough()
+    for command in plan[:2]:
+        assert env.step(command)[4] == twin.step(command)[4]
+    snapshot = env.get_state()
+    rest = [env.step(command)[:4] for command in plan[2:]]
+    assert env.set_state(snapshot)[1]["state_key"] == twin.set_state(twin.get_state())[1]["state_key"]
+    assert [env.step(command)[:4] for command in plan[2:]] == rest
+    env.reset()
+    with pytest.raises(DataError, match="snapshots that it wrote itself"):
+        env.set_state(twin.get_state())

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from helpers.panels.alfworld import standard_rows
 from helpers.shared_data import shared_file
-from helpers.worlds.exported_games import game_fields
 from helpers.worlds.game_files import export_game
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 from creditflow.envs.alfworld import generator
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import game_task, validate_content
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator import (

@@ -25,6 +25,7 @@ from creditflow.envs.errors import DataError
         ("story", [None, "", 10**6, []]),
         ("steps", -1),
         ("steps", True),
+        ("past", "look"),
         ("syntax", "shout"),
     ],
 )

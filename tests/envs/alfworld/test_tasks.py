@@ -53,3 +53,5 @@ def test_a_folder_is_listed_in_the_order_of_its_paths() -> None:
     paths = [path.as_posix() for path in env.tasks.paths]
     assert paths == sorted(paths, key=lambda path: path.split("/"))
     assert len(env.tasks.task_ids()) == len(paths)
+    env.reset(seed=1)
+    assert str(env.tasks.path_of(env.task.task_id)) in paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -10,19 +11,35 @@ from helpers.shared_data import shared_files
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 
+BACKENDS = [
+    "native",
+    pytest.param(
+        "textworld",
+        marks=[
+            pytest.mark.alfworld,
+            pytest.mark.skipif(
+                importlib.util.find_spec("alfworld") is None,
+                reason="the real engine is not installed: pip install -e '.[alfworld]'",
+            ),
+        ],
+    ),
+]
 
+
+@pytest.mark.filterwarnings("default")  # the real engine's packages warn
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("path", shared_files("conformance/alfworld/*.json"), ids=lambda path: path.stem)
-def test_a_transcript_replays_byte_for_byte(path: Path) -> None:
+def test_a_transcript_replays_byte_for_byte(path: Path, backend: str) -> None:
     episode = json.loads(path.read_text())
     steps = episode["steps"]
-    env = ALFWorldEnv(game=str(path.parent / episode["game"]), max_steps=len(steps) + 1)
+    env = ALFWorldEnv(game=str(path.parent / episode["game"]), max_steps=len(steps) + 1, backend=backend)
     observation, info = env.reset()
     for step in steps:
         if step["action"] is not None:
             observation, reward, terminated, truncated, info = env.step(step["action"])
             assert (terminated, truncated, reward) == (step["done"], False, float(step["score"])), step["t"]
         assert observation == step["observation"], step["t"]
-        assert env._commands().commands == tuple(step["admissible_commands"]), step["t"]
+        assert env._backend.admissible().commands == tuple(step["admissible_commands"]), step["t"]
         assert info["admissible_actions"] == (() if step["done"] else tuple(step["admissible_commands"])), step["t"]
         assert info["won"] == step["won"], step["t"]
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from helpers.hostile_files import refusals, worse_sealed
 from helpers.panels.writing import write_panel
-from helpers.worlds.exported_games import game_fields
 from helpers.worlds.webshop_small import FILES as SHOP_FILES
 from helpers.worlds.webshop_small import file_contents, write_shop
 
@@ -27,6 +26,7 @@ from creditflow.agents.language_model.pretrained import (
 )
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import game_task
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.reading import content_from_file
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.errors import CreditflowError

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from helpers.worlds.exported_games import game_fields
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import load_panel

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers.worlds.exported_games import game_fields
-
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.export import game_fields
 
 _IN_SPLIT = re.compile(r"(?:train|valid_seen|valid_unseen|valid_train)/.*")
 

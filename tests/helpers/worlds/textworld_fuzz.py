@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 from helpers.worlds.errands import ERRANDS, errand
-from helpers.worlds.exported_games import game_fields
 from helpers.worlds.game_files import iter_archive
-from helpers.worlds.real_engine import RealEngine
 
 from creditflow.envs.alfworld.dialect import NOTHING_HAPPENS
+from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle

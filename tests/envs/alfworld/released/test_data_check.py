@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from helpers.hostile_files import worse_file
 from helpers.panels.alfworld import manifest_rows
-from helpers.worlds.exported_games import game_fields
 from helpers.worlds.game_files import archive_of, write_games
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.check import compare_games, read_games
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.manifests import KINDS, DataReport, Item

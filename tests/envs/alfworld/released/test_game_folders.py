@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.exported_games import game_fields
 
 from creditflow.envs.alfworld import tasks as tasks_module
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import folder as folder_module
+from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.tasks import FolderTasks
@@ -88,7 +88,7 @@ def test_of_files_with_equal_content_the_first_one_names_the_task_whichever_was_
     for index in (2, 1, 0):
         backwards._task(index)
     assert forwards.task_ids() == backwards.task_ids()
-    assert sorted(backwards._ids.values()) == [0, 1]
+    assert [backwards.path_of(task_id) for task_id in backwards.task_ids()] == list(paths[:2])
 
 
 def test_a_split_is_parsed_once_whatever_its_files_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
