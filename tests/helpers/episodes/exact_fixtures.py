@@ -3,10 +3,13 @@
 from typing import Any
 
 import numpy as np
+from helpers.worlds.gridworlds import register_grids
 
 import creditflow
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.values import softmax
+
+register_grids()
 
 LOGITS = np.random.default_rng(7).normal(size=(3, 2))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.worlds.gridworlds import register_grids
 from helpers.worlds.tabulated import noisy_expert
 
 import creditflow
@@ -17,6 +18,8 @@ from creditflow.train.rollout.forks import fork_values
 from creditflow.wrappers import Recorder
 from creditflow.wrappers.group_env import GroupEnv, member_seed
 from creditflow.wrappers.trajectory import Group
+
+register_grids()
 
 NOISE = 0.6
 

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import BareDialect, Dialect
-from creditflow.agents.models.vision import completion_logits, picture_tensors, rope_positions, text_config
+from creditflow.agents.models.vision import completion_logits, text_config
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = ["MAX_NODES", "CompletionTrie", "Completions", "Node", "TrieSearch", "rows_at_once"]
 
@@ -321,24 +320,16 @@ class TrieSearch:
         self.budget = np.full(count, tolerance)
         self.unresolved = np.zeros(count)
         self.length = 0
-        self.following: NDArray[np.int64] | None = None
         self.entries: list[tuple[NDArray[np.int64], NDArray[np.int64], Floats]] = []
 
-    def run(self, ids: NDArray[np.int64], pictures: Sequence[Sequence[EncodedPicture]] = ()) -> Completions:
-        """The valid completions of the prompts, int64 (count, L), with the pictures in each; () if none has any."""
+    def run(self, ids: NDArray[np.int64]) -> Completions:
+        """The valid completions of the prompts, int64 (count, L)."""
         import torch
         from transformers import DynamicCache
 
         self.length = ids.shape[1]
         cache = DynamicCache(config=self.model.config)
-        options: dict[str, Any] = {}
-        if pictures:
-            rows = [rope_positions(row.astype(np.int32), of_row) for row, of_row in zip(ids, pictures, strict=True)]
-            positions = np.stack(rows, 1)
-            self.following = positions.max((0, 2)) + 1  # of the first token of each prompt's completion
-            options = picture_tensors([picture for of_row in pictures for picture in of_row], self.device)
-            options["position_ids"] = torch.from_numpy(positions).to(self.device)
-        table = self.read(torch.from_numpy(ids).to(self.device), cache, **options)
+        table = self.read(torch.from_numpy(ids).to(self.device), cache)
         count = len(ids)
         self._follow(cache, table, np.arange(count), np.zeros(count, np.int64), np.ones(count))
         none = np.zeros(0, np.int64)
@@ -347,18 +338,17 @@ class TrieSearch:
             np.concatenate(prompts), np.concatenate(nodes), np.concatenate(probabilities), self.unresolved
         )
 
-    def read(self, ids: Any, cache: Any, **options: Any) -> Any:
+    def read(self, ids: Any, cache: Any) -> Any:
         """Run the model on further tokens (R, L); returns the probabilities of the next one, float64 (R, V).
 
         Args:
             ids: the tokens.
             cache: key-value cache of the tokens before them.
-            **options: pictures in the ids, and positions, if a prompt has pictures.
         """
         from creditflow.agents.backends.token_sampling import token_probabilities
         from creditflow.agents.backends.transformers_backend import CACHE_ARGUMENT
 
-        out = self.model(input_ids=ids, use_cache=True, logits_to_keep=1, **{CACHE_ARGUMENT: cache}, **options)
+        out = self.model(input_ids=ids, use_cache=True, logits_to_keep=1, **{CACHE_ARGUMENT: cache})
         return token_probabilities(completion_logits(self.model, out.logits[:, -1].float()), self.sampling)
 
     def _follow(self, cache: Any, table: Any, prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats) -> None:
@@ -407,12 +397,7 @@ class TrieSearch:
 
         cache.batch_select_indices(torch.from_numpy(parent).to(self.device))
         last = np.array([self.trie.nodes[prefix].path[-1] for prefix in node.tolist()], np.int64)
-        options: dict[str, Any] = {}
-        if self.following is not None:
-            depths = np.array([len(self.trie.nodes[prefix].path) for prefix in node.tolist()], np.int64)
-            positions = torch.from_numpy(self.following[prompt] + depths - 1).to(self.device)
-            options["position_ids"] = positions[None, :, None].expand(3, -1, -1)
-        table = self.read(torch.from_numpy(last)[:, None].to(self.device), cache, **options)
+        table = self.read(torch.from_numpy(last)[:, None].to(self.device), cache)
         self._follow(cache, table, prompt, node, mass)
 
     def _columns(self, table: Any, rows: NDArray[np.int64], tokens: NDArray[np.int64]) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +15,7 @@ from creditflow.agents.models.vision import text_config
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.language_model.completion_trie import CompletionTrie, TrieSearch, rows_at_once
-from creditflow.train.bench.language_model.tables import BuiltPrompt, PromptTable
-from creditflow.wrappers.records.pictures import EncodedPicture
+from creditflow.train.bench.language_model.tables import PromptTable
 
 __all__ = ["TOLERANCE", "ExactPolicy"]
 
@@ -93,41 +91,34 @@ class ExactPolicy:
                     f"the table {table.mdp.name} has other actions than this policy; make an ExactPolicy for its actions"
                 )
         distinct: dict[bytes, int] = {}
-        prompts: list[BuiltPrompt] = []
+        prompts: list[NDArray[np.int32]] = []
         rows: list[list[int]] = []
         for table in tables:
             rows.append([])
-            for built in map(BuiltPrompt, table.prompts, table.pictures or repeat(())):
-                if (content := built.content) not in distinct:
+            for ids in table.prompts:
+                if (content := ids.tobytes()) not in distinct:
                     distinct[content] = len(prompts)
-                    prompts.append(built)
+                    prompts.append(ids)
                 rows[-1].append(distinct[content])
-        pictures = [built.pictures for built in prompts]
-        table_rows = self.rows([built.ids for built in prompts], temperature, pictures if any(pictures) else ())
+        table_rows = self.rows(prompts, temperature)
         return [table_rows[row] for row in rows]
 
     def greedy(self, tables: Sequence[PromptTable]) -> list[Floats]:
         """The greedy policy of every table: float64 (S, A), one action per state."""
         return self.probabilities(tables, 0.0)
 
-    def rows(
-        self,
-        prompts: Sequence[NDArray[np.int32]],
-        temperature: float = 1.0,
-        pictures: Sequence[Sequence[EncodedPicture]] = (),
-    ) -> Floats:
+    def rows(self, prompts: Sequence[NDArray[np.int32]], temperature: float = 1.0) -> Floats:
         """Action probabilities after each prompt: float64 (prompts, A), the last action the invalid one.
 
         Args:
             prompts: token ids, int32 each.
             temperature: the sampler's.
-            pictures: the pictures in each prompt; () if no prompt has any.
         """
         count = len(self.trie.actions)
         table = np.zeros((len(prompts), count + 1))
         actions = np.zeros(0, np.int64)
         for chosen, ids, search in self._batches(prompts, temperature):
-            completions = search.run(ids, [pictures[i] for i in chosen.tolist()] if pictures else ())
+            completions = search.run(ids)
             if len(actions) < len(self.trie.nodes):
                 actions = np.array([node.action for node in self.trie.nodes])
             flat = completions.prompt * count + actions[completions.node]

@@ -9,7 +9,7 @@ represents them all.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -28,12 +28,10 @@ from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
 from creditflow.train.bench.exact.tasks import DIRECTIONS, sokoban_boards
 from creditflow.wrappers.invalid_actions import Policy
-from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = [
     "INVALID_ACTION",
-    "BuiltPrompt",
     "Prompt",
     "PromptTable",
     "Result",
@@ -59,12 +57,10 @@ class PromptTable:
         mdp: S acting states, A actions; the last is the invalid action. ``mdp.invalid`` is its index, or None where schemes
             are not told that it is invalid.
         prompts: S prompts, int32 ids each.
-        pictures: the pictures in each prompt; () if no prompt has any.
     """
 
     mdp: FiniteMDP
     prompts: tuple[NDArray[np.int32], ...]
-    pictures: tuple[tuple[EncodedPicture, ...], ...] = ()
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -92,6 +88,11 @@ def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], inv
     if env.spec is not None and env.spec.nondeterministic:
         raise ConfigError(
             f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots; evaluate by sampled episodes "
+            "(without --exact)"
+        )
+    if mine.prompt.shows_pictures:
+        raise ConfigError(
+            f"exact evaluation reads prompts of text, and {mine.prompt.name!r} shows pictures; evaluate by sampled episodes "
             "(without --exact)"
         )
     if mine.history != "window":
@@ -147,8 +148,8 @@ def prompt_table(
     if table is None:
         return enumerated_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     mdp, observations = table
-    prompts = [_prompt(agent, env, observation, info, 0) for observation in observations]
-    return _table(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
+    prompts = tuple(_prompt(agent, env, observation, info, 0) for observation in observations)
+    return PromptTable(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
 
 
 def enumerated_table(
@@ -200,31 +201,25 @@ def enumerated_table(
     for row, name in enumerate(acting):
         admissible[row] = [action in results.get(name, ()) for action in mdp.actions]
     mdp = replace(mdp, invalid=len(listed), admissible=admissible)
-    return _table(mdp, [visited[name].prompt for name in acting])
-
-
-def _table(mdp: FiniteMDP, prompts: Sequence[BuiltPrompt]) -> PromptTable:
-    pictures = tuple(prompt.pictures for prompt in prompts)
-    return PromptTable(mdp, tuple(prompt.ids for prompt in prompts), pictures if any(pictures) else ())
+    return PromptTable(mdp, tuple(visited[name].prompt for name in acting))
 
 
 def _prompt(
     agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int
-) -> BuiltPrompt:
+) -> NDArray[np.int32]:
     """The prompt that the agent builds after ``turns`` turns.
 
     Raises:
         ConfigError: the prompt leaves no room for a completion.
     """
-    pending = agent.conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED))
-    prompt = BuiltPrompt(pending.ids, pending.pictures)
+    ids = agent.conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED)).ids
     room = agent.max_context - agent.sampling.max_new_tokens
-    if agent.max_context and len(prompt.ids) > room:
+    if agent.max_context and len(ids) > room:
         raise ConfigError(
-            f"a prompt of {len(prompt.ids)} tokens does not fit: of max_context {agent.max_context}, {room} tokens are left for the "
+            f"a prompt of {len(ids)} tokens does not fit: of max_context {agent.max_context}, {room} tokens are left for the "
             "prompt; raise max_context or lower max_new_tokens"
         )
-    return prompt
+    return ids
 
 
 def with_action(mdp: FiniteMDP, action: str, after: NDArray[np.int32]) -> FiniteMDP:
@@ -274,19 +269,7 @@ def table_from_rules(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[Fin
     return None
 
 
-class BuiltPrompt(NamedTuple):
-    """The prompt in a state: int32 (L,) token ids, and the pictures in them, in order."""
-
-    ids: NDArray[np.int32]
-    pictures: tuple[EncodedPicture, ...] = ()
-
-    @property
-    def content(self) -> bytes:
-        """Bytes that are equal for equal prompts only."""
-        return self.ids.tobytes() + "".join(picture.name for picture in self.pictures).encode("ascii")
-
-
-Prompt = Callable[[Any, dict[str, Any], int], BuiltPrompt]
+Prompt = Callable[[Any, dict[str, Any], int], NDArray[np.int32]]
 
 
 class StateIdentity(NamedTuple):
@@ -296,7 +279,7 @@ class StateIdentity(NamedTuple):
         state_key: state key of the environment.
         observation: text of the observation; "" if it is none.
         memory: the environment's ``observation_memory``, on which later observations depend.
-        prompt: bytes of the prompt's token ids and of its pictures' names.
+        prompt: bytes of the prompt's token ids.
         end: "" for an acting state; "task" or "format", the reason why the episode ended.
     """
 
@@ -315,7 +298,7 @@ class Visit(NamedTuple):
 
     snapshot: str
     info: dict[str, Any]
-    prompt: BuiltPrompt
+    prompt: NDArray[np.int32]
 
 
 class StateEnumeration:
@@ -382,11 +365,11 @@ class StateEnumeration:
     def _visit(self, observation: Any, info: dict[str, Any], turns: int, end: str = "") -> StateIdentity:
         if end:
             name = StateIdentity(info["state_key"], "", "", b"", end)
-            self.found.setdefault(name, Visit("", info, BuiltPrompt(np.zeros(0, np.int32))))
+            self.found.setdefault(name, Visit("", info, np.zeros(0, np.int32)))
             return name
         prompt = self.prompt(observation, info, turns)
         text = observation if isinstance(observation, str) else ""
-        name = StateIdentity(info["state_key"], text, self.env.observation_memory, prompt.content, "")
+        name = StateIdentity(info["state_key"], text, self.env.observation_memory, prompt.tobytes(), "")
         if name not in self.found:
             self.found[name] = Visit(self.env.get_state(), info, prompt)
         return name

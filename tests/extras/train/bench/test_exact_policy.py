@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.models.tiny_language import tiny_agent
+from helpers.worlds.gridworlds import register_grids
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.language_model import completion_trie
 from creditflow.train.bench.language_model.policy import ExactPolicy
 from creditflow.train.bench.language_model.tables import PromptTable, prompt_table
+
+register_grids()
 
 LEVEL = "######\n#@ $.#\n######"
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.tiny_language import tiny_agent
+from helpers.worlds.gridworlds import register_grids
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from creditflow.train.bench.language_model.evaluate import table_values
 from creditflow.train.bench.language_model.tables import PromptTable, enumerated_table, prompt_table
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.recorder import Recorder
+
+register_grids()
 
 COUNTING = Prompt("counting-v1", "", "start {observation}", "", "{step} of {steps}: {cells}")
 

@@ -1,4 +1,4 @@
-"""A whole run of a vision-language policy: resumed bit by bit, exported for plain transformers, evaluated exactly, refused by name."""
+"""A whole run of a vision-language policy: resumed bit by bit, exported for plain transformers, refused by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from helpers.models.toy_config import toy_vision_config
-from helpers.worlds.sokoban_episodes import LEVELS
 
 import creditflow
 from creditflow.agents.backends.base import Sampling
@@ -20,8 +19,6 @@ from creditflow.agents.base import View
 from creditflow.agents.language_model.pretrained import PromptingConfig, make_hf_agent, open_pretrained
 from creditflow.agents.models.vision import picture_tensors
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.bench.language_model.evaluate import evaluate_exactly
-from creditflow.train.bench.language_model.policy import ExactPolicy
 from creditflow.train.bench.language_model.tables import prompt_table
 from creditflow.train.run.assemble import make_policy_agent
 
@@ -73,31 +70,14 @@ def test_the_export_answers_the_same_with_plain_transformers(
     assert again.response == ours.response
 
 
-def test_exact_evaluation_is_what_sampling_estimates(
+def test_exact_evaluation_refuses_prompts_with_pictures(
     vision_config: dict[str, Any], policy_of: Callable[..., Any]
 ) -> None:
     settings, model, tokenizer = policy_of(vision_config)
     agent = make_policy_agent(settings, TransformersBackend(model), tokenizer, temperature=1.0)
     env: Any = creditflow.make("sokoban", **settings.env.options).unwrapped
-    tasks = [env.tasks.get(task_id) for task_id in env.tasks.task_ids()]
-    table = prompt_table(agent, env, tasks[0])
-    assert len(table.pictures) == len(table.prompts) == table.mdp.size
-    assert len({pictures[0].name for pictures in table.pictures}) == table.mdp.size
-    policy = ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=0.0)
-    [rows] = policy.probabilities([table])
-    np.testing.assert_allclose(rows.sum(1), 1.0)
-    _, info = env.reset(options={"task": dict(tasks[0].content)})
-    start = table.mdp.keys.index(info["state_key"])
-    view = View(env._observe(), info, (), env, np.random.default_rng(0))
-    count = 600
-    drawn = agent.act([View(view.observation, info, (), env, np.random.default_rng(i)) for i in range(count)])
-    names = [decision.action if decision.action in table.actions else "" for decision in drawn]
-    for action, expected in zip((*table.actions, ""), rows[start], strict=True):
-        error = 4.0 * np.sqrt(expected * (1.0 - expected) / count) + 1.0 / count
-        assert abs(names.count(action) / count - expected) < error, action
-    values = evaluate_exactly(agent, tokenizer, env, tasks)
-    assert len(values.sampled) == len(LEVELS)
-    assert 0.0 < values.summary()["sampled"] < 1.0
+    with pytest.raises(ConfigError, match=r"shows pictures; evaluate by sampled episodes \(without --exact\)"):
+        prompt_table(agent, env, env.tasks.get(env.tasks.task_ids()[0]))
 
 
 def test_a_conversation_with_many_pictures_is_sampled_with_its_cache(
