@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from evidence.adam import AdamUpdate
 from evidence.language_models.model_policy import ModelPolicy
 from evidence.language_models.setting import Setting
 from evidence.language_models.work import LearningWork, WarmUpWork
@@ -23,7 +24,7 @@ from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import success, visitation
 from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.bench.learning.batch import Draw
-from creditflow.train.bench.learning.learner import AdamUpdate, Learning
+from creditflow.train.bench.learning.learner import Learning
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import LossConfig, OptimizerConfig
 from creditflow.wrappers.credit import CreditError

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final, Literal
 
 import numpy as np
+from evidence.adam import AdamUpdate
 from numpy.typing import NDArray
 
 from creditflow.envs.sokoban.rules import FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, state_key
@@ -30,9 +31,11 @@ from creditflow.train.bench.exact.grid_layouts import (
 from creditflow.train.bench.exact.mdp import FiniteMDP, explore
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.tasks import SOKOBAN_HORIZON
-from creditflow.train.bench.learning.batch import Batch, Draw, Sampling
+from creditflow.train.bench.learning.batch import Batch, Draw, LossTurns, Sampling
+from creditflow.train.bench.learning.learner import Update
 from creditflow.train.bench.learning.policy import Policy
 from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.cells import SharedCell
 from creditflow.train.bench.shared.tasks import (
     Keys,
@@ -43,11 +46,15 @@ from creditflow.train.bench.shared.tasks import (
     viewed_grid,
     viewed_tasks,
 )
+from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL
 
 __all__ = ["Changes", "StateKeys", "StudyCell", "StudySampling", "key_and_door", "long_layouts", "misreported"]
 
 StateKeys = Literal["", "merged", "hidden", "fresh"]
+Centring = Literal["none", "group"]
+Scale = Literal["credit", "group"]
+MIN_SCALE: Final = 1e-12  # advantages that are smaller differ from 0 by rounding
 ALL_KEYS: Final[dict[str, Keys]] = {"merged": "aliased", "hidden": "aliased", "fresh": "fresh"}
 STREAMS: Final = {"long": 8, "key": 11}
 WITHOUT_PLAYER: Final = bytes.maketrans(bytes([PLAYER, PLAYER_ON_TARGET]), bytes([FLOOR, TARGET]))
@@ -69,6 +76,8 @@ class StudyCell(SharedCell):
         graded, slip, horizon: see ``Changes``.
         wrong: probability that the outcome of a rollout is reported wrongly; success is always measured by the right one.
         dynamic: whether groups without a difference of outcomes are replaced by those of further tasks.
+        centring, scale: of each group's credit, the same for all methods; see ``StudySampling``.
+        rate: learning rate of Adam; 0: steps of a given KL divergence.
     """
 
     state_keys: StateKeys = ""
@@ -77,6 +86,9 @@ class StudyCell(SharedCell):
     horizon: int = 0
     wrong: float = 0.0
     dynamic: bool = False
+    centring: Centring = "none"
+    scale: Scale = "credit"
+    rate: float = 0.0
 
     @property
     def keys(self) -> Keys:
@@ -93,7 +105,11 @@ class StudyCell(SharedCell):
         """How the updates of the cell are sampled."""
         plain = super().sampling
         given = {name: getattr(plain, name) for name in Sampling.__slots__}
-        return StudySampling(**given, wrong=self.wrong, dynamic=self.dynamic)
+        return StudySampling(**given, wrong=self.wrong, dynamic=self.dynamic, centring=self.centring, scale=self.scale)
+
+    def update(self, work: SharedWork) -> Update:
+        """The kind of step."""
+        return AdamUpdate(self.rate, epochs=2, minibatches=2, unit=True) if self.rate else super().update(work)
 
     def tasks(self, seed: int, unit: int, count: int) -> list[ViewedTask]:
         """The tasks of a layout seed."""
@@ -129,11 +145,30 @@ class StudySampling(Sampling):
         wrong: probability that the outcome of a rollout is reported wrongly; a score x becomes 1 − x.
         dynamic: whether groups whose rollouts all have one score are replaced by groups of further tasks (dynamic sampling, DAPO,
             arXiv 2503.14476, section 3.2), until B groups differ or ``ROUNDS`` batches have been sampled.
+        centring: "group" subtracts from the advantages of each group their mean over the group's turns in the loss.
+        scale: "group" divides them by their root mean square over these turns, so that all tasks weigh the same.
     """
 
     together: bool = True
     wrong: float = 0.0
     dynamic: bool = False
+    centring: Centring = "none"
+    scale: Scale = "credit"
+
+    def loss_turns(self, groups: Sequence[ArrayGroup], credits_: Sequence[Credit]) -> LossTurns:
+        """The turns of an update's groups that are in the loss, with a method's credit."""
+        turns = super().loss_turns(groups, credits_)
+        bounds = np.cumsum([int(credit.flat_loss_mask.sum()) for credit in credits_])[:-1]
+        return turns._replace(advantage=np.concatenate([*map(self._weighted, np.split(turns.advantage, bounds))]))
+
+    def _weighted(self, advantages: Floats) -> Floats:
+        """The advantages of a group's turns in the loss, float64 (n,), centred and scaled."""
+        if self.centring == "group" and len(advantages):
+            advantages = advantages - advantages.mean()
+        if self.scale == "group" and len(advantages):
+            root = float(np.sqrt(np.mean(advantages**2)))
+            advantages = advantages / root if root > MIN_SCALE else advantages
+        return advantages
 
     def groups(self, stack: StackedTasks, tables: Floats, draw: Draw, size: int) -> list[list[ArrayGroup]]:
         """Sample one group of ``size`` rollouts by policy, float64 (M, S, A), and task of the stack."""

@@ -20,13 +20,13 @@ from typing import Any, Final, get_args
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from evidence.settings.cells import Centring, Scale, StudyCell
 from evidence.settings.design import COLUMNS, Design, design_of, pairs_of
 
 from creditflow.train.bench.document import RunOptions, measure_once, read_results
 from creditflow.train.bench.jobs import Job, JobRunner
-from creditflow.train.bench.learning.batch import Centring, Scale
 from creditflow.train.bench.presets import PRESETS, SharedWork
-from creditflow.train.bench.shared.cells import Aggregation, SharedCell, run_unit
+from creditflow.train.bench.shared.cells import Aggregation, run_unit
 from creditflow.train.bench.shared.run import run_shared
 from creditflow.train.text_table import text_table
 
@@ -38,17 +38,17 @@ RATES: Final = (0.0, 0.01, 0.03, 0.1, 0.3)  # of Adam; 0: steps of a given KL di
 CONTROLS: Final = ("stateless", "oracle_adv")  # those that could be rivals
 
 
-def crossed_cells() -> list[SharedCell]:
+def crossed_cells() -> list[StudyCell]:
     """The cells of the crossed design: every level of every factor with all levels of the others."""
     return [
-        SharedCell(kind, aggregation=aggregation, centring=centring, scale=scale, rate=rate)
+        StudyCell(kind, aggregation=aggregation, centring=centring, scale=scale, rate=rate)
         for kind, aggregation, centring, scale, rate in product(
             KINDS, get_args(Aggregation), get_args(Centring), get_args(Scale), RATES
         )
     ]
 
 
-def factors(cell: SharedCell) -> dict[str, str]:
+def factors(cell: StudyCell) -> dict[str, str]:
     """The level of every factor of a cell."""
     return {
         "tasks": cell.kind,
@@ -59,7 +59,7 @@ def factors(cell: SharedCell) -> dict[str, str]:
     }
 
 
-def crossed_rows(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+def crossed_rows(cell: StudyCell, parts: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     """The learning curves of a cell as rows of the table; without methods that are missing under a layout seed."""
     rows = []
     for name in parts[0]["curves"]:

@@ -99,9 +99,10 @@ def test_loss_average_centring_scale_and_optimiser_are_crossed():
         assert Design(suite["design"]).seeds == PRESET.shared.units
 
 
-def test_a_stored_row_is_measured_again():
+@pytest.mark.parametrize("number", [0, 19])  # of a KL step, and of Adam with centring and scale
+def test_a_stored_row_is_measured_again(number):
     (suite,) = read_results(Path(__file__).parent / "protocol_first.json.gz")["suites"]
     stored = [tuple(row) for row in suite["design"]["rows"]]
-    cell = crossed_cells()[0]
+    cell = crossed_cells()[number]
     part = run_unit(cell, PRESET.shared, (), ["grpo"], 71, 0)
     assert {tuple(row) for row in crossed_rows(cell, [part])} <= set(stored)

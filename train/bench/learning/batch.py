@@ -1,6 +1,6 @@
 """The batch of one update: its tasks and random numbers, the rollouts of every policy, their credit, and the trainer's loss.
 
-The loss is that of ``train/policy`` without terms of KL and entropy, where every turn has one token: −Σ_t w_t min(ρ_t A_t, clip(ρ_t) A_t)
+The loss is that of ``train/policy`` without terms of KL and entropy, where every turn has one token: −Σ_t w_t A_t log π
 with w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa W(s, a) ∇ log π(a|s), which ``Policy.gradient``
 computes from W.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,9 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = [
     "Batch",
-    "Centring",
     "Draw",
     "LossTurns",
     "Sampling",
-    "Scale",
     "ascent_weights",
     "batch_credit",
     "draw_tasks",
@@ -54,7 +52,6 @@ class Sampling:
         batch: B, tasks of an update, one group each.
         size: G, rollouts of a group.
         loss: the trainer's loss; its ``aggregation`` "auto" is the scheme's own.
-        centring, scale: of each group's credit; see ``loss_turns``.
         key: the key by which schemes compare states.
         fresh: whether every visit of a state has a new key, so that keys never repeat.
     """
@@ -64,8 +61,6 @@ class Sampling:
     loss: LossConfig = field(default_factory=LossConfig)
     key: Key = "state"
     fresh: bool = False
-    centring: Centring = "none"
-    scale: Scale = "credit"
 
     def batches(
         self, mdps: Sequence[FiniteMDP], draw: Draw, policies: Sequence[Policy], *, size: int = 0
@@ -86,6 +81,10 @@ class Sampling:
     def groups(self, stack: StackedTasks, tables: Floats, draw: Draw, size: int) -> list[list[ArrayGroup]]:
         """Sample one group of ``size`` rollouts by policy, float64 (M, S, A), and task of the stack."""
         return sample_groups(stack, tables, size, draw.rng, name=draw.name, fresh=self.fresh)
+
+    def loss_turns(self, groups: Sequence[ArrayGroup], credits_: Sequence[Credit]) -> LossTurns:
+        """The turns of an update's groups that are in the loss, with a method's credit."""
+        return loss_turns(groups, credits_, self.loss)
 
 
 class Draw(NamedTuple):
@@ -170,10 +169,6 @@ class Batch:
         """Number of turns."""
         return sum(len(group.number) for group in self.groups)
 
-    def turns_in_loss(self, credits_: Sequence[Credit], sampling: Sampling) -> LossTurns:
-        """The turns that are in the loss, with a method's credit."""
-        return loss_turns(self.groups, credits_, sampling.loss, sampling.centring, sampling.scale)
-
     def split(self, table: Floats) -> list[Floats]:
         """A table (S, …) over the stacked states as one table per task."""
         return split_rows(table, [group.mdp.size for group in self.groups])
@@ -248,12 +243,6 @@ def _always(credit: Credit) -> Callable[[str], CreditFunction]:
     return lambda _: method
 
 
-Centring = Literal["none", "group"]
-Scale = Literal["credit", "group"]
-MAX_LOG_RATIO = 20.0  # as in the trainer
-MIN_SCALE = 1e-12  # advantages that are smaller differ from 0 by rounding
-
-
 class LossTurns(NamedTuple):
     """The turns of one update that are in the loss; each array (N,).
 
@@ -275,38 +264,14 @@ class LossTurns(NamedTuple):
     aggregation: LossAggregation
     normaliser: float = 0.0
 
-    def of(self, trajectories: NDArray[np.int64]) -> LossTurns:
-        """The turns of some trajectories: a minibatch."""
-        chosen = np.isin(self.trajectory, trajectories)
-        return self._replace(
-            state=self.state[chosen],
-            action=self.action[chosen],
-            trajectory=self.trajectory[chosen],
-            group=self.group[chosen],
-            advantage=self.advantage[chosen],
-        )
 
-    def scaled(self) -> LossTurns:
-        """The turns with advantages scaled to root mean square 1; unchanged if all are 0."""
-        root = float(np.sqrt(np.mean(self.advantage**2))) if len(self.advantage) else 0.0
-        return self._replace(advantage=self.advantage / root) if root > 0.0 else self
-
-
-def loss_turns(
-    groups: Sequence[ArrayGroup],
-    credits_: Sequence[Credit],
-    loss: LossConfig,
-    centring: Centring = "none",
-    scale: Scale = "credit",
-) -> LossTurns:
+def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], loss: LossConfig) -> LossTurns:
     """The turns of an update's groups that are in the loss mask; the others are dropped, as a trainer drops their tokens.
 
     Args:
         groups: one group per task of the update.
         credits_: their credit.
         loss: its ``aggregation`` "auto" is the scheme's own.
-        centring: "group" subtracts from the advantages of each group their mean over the group's turns in the loss.
-        scale: "group" divides them by their root mean square over these turns, so that all tasks weigh the same.
     """
     firsts = np.cumsum([0, *(group.mdp.size for group in groups)]).tolist()
     members = np.cumsum([0, *(len(group) for group in groups)]).tolist()
@@ -319,20 +284,10 @@ def loss_turns(
         np.concatenate([group.chosen for group in groups])[mask].astype(np.int64),
         np.concatenate(trajectories)[mask].astype(np.int64),
         np.repeat(np.arange(len(groups)), turns)[mask],
-        np.concatenate([_weighted(credit, centring, scale) for credit in credits_]),
+        np.concatenate([credit.flat_advantages for credit in credits_])[mask],
         credits_[0].aggregation if loss.aggregation == "auto" else loss.aggregation,
         loss.normaliser,
     )
-
-
-def _weighted(credit: Credit, centring: Centring, scale: Scale) -> Floats:
-    """The advantages of a group's turns in the loss, float64 (n,), centred and scaled."""
-    advantages: Floats = credit.flat_advantages[credit.flat_loss_mask]
-    if centring == "group" and len(advantages):
-        advantages = advantages - advantages.mean()
-    if scale == "group" and len(advantages) and (root := float(np.sqrt(np.mean(advantages**2)))) > MIN_SCALE:
-        advantages = advantages / root
-    return advantages
 
 
 def turn_weights(turns: LossTurns) -> Floats:
@@ -351,28 +306,14 @@ def turn_weights(turns: LossTurns) -> Floats:
     return weights
 
 
-def ascent_weights(turns: LossTurns, policy: Floats, loss: LossConfig, *, old: Floats | None = None) -> Floats:
+def ascent_weights(turns: LossTurns, policy: Floats) -> Floats:
     """float64 (S, A): W with −∇ loss = Σ_sa W(s, a) ∇ log π(a|s).
 
     Args:
-        turns: the turns of a minibatch.
-        policy: float64 (S, A), π.
-        loss: clipping.
-        old: float64 (S, A), the old policy, which sampled the rollouts; None for π itself, so that every ratio is 1.
+        turns: the turns of the update.
+        policy: float64 (S, A), π, which sampled the rollouts, so that every ratio is 1.
     """
     flat = turns.state * policy.shape[1] + turns.action
     factor = turn_weights(turns) * turns.advantage
-    if old is not None:
-        log_ratio = np.log(policy.ravel()[flat]) - np.log(old.ravel()[flat])
-        factor = factor * _surrogate_slope(log_ratio, turns.advantage, loss)
     result: Floats = np.bincount(flat, factor, minlength=policy.size).reshape(policy.shape).astype(np.float64)
     return result
-
-
-def _surrogate_slope(log_ratio: Floats, advantage: Floats, loss: LossConfig) -> Floats:
-    """Derivative of the surrogate by log π, over the advantage: the ratio, or 0 where clipping is active."""
-    ratio = np.exp(np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO))
-    clipped = np.where(advantage > 0.0, ratio > 1.0 + loss.clip_high, ratio < 1.0 - loss.clip_low)
-    if loss.dual_clip:
-        clipped |= (advantage < 0.0) & (ratio > loss.dual_clip)
-    return np.where(clipped | (np.abs(log_ratio) > MAX_LOG_RATIO), 0.0, ratio)

@@ -159,8 +159,8 @@ class OneStep:
 
     def add(self, batch: Batch, credits_: Sequence[Credit], sampling: Sampling) -> None:
         """Measure one batch with a method's credit."""
-        policy, turns = self._start.policy, batch.turns_in_loss(credits_, sampling)
-        gradient = policy.gradient(batch.tasks, batch.split(ascent_weights(turns, batch.policy, sampling.loss)))
+        policy, turns = self._start.policy, sampling.loss_turns(batch.groups, credits_)
+        gradient = policy.gradient(batch.tasks, batch.split(ascent_weights(turns, batch.policy)))
         self._moments.add(gradient)
         self._steps.append(self._start.step(gradient, batch.tasks, batch.visits))
         self._coverage.append(coverage(credits_))

@@ -60,10 +60,6 @@ class Policy(Protocol):
         """Σ_i Σ_sa weights_i[s, a] ∇ log π_i(a|s): float64 (P,)."""
         ...
 
-    def ascent(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Any:
-        """As ``gradient``, in the type in which the policy computes: a float64 array, or a tensor on its device."""
-        ...
-
     def moved(self, direction: Any, size: float) -> Self:
         """A policy with ``size`` · ``direction`` (P,) added to the parameters."""
         ...
@@ -167,8 +163,6 @@ class LinearPolicy:
             total += np.bincount(flat, by_state, minlength=self.theta.size)
         total[-policy.shape[1] :] = 0.0
         return total
-
-    ascent = gradient
 
     def moved(self, direction: Floats, size: float) -> LinearPolicy:
         """A policy with ``size`` · ``direction`` (P,) added to the parameters."""

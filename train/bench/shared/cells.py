@@ -24,8 +24,8 @@ from creditflow.train.bench.annotation_sources import (
 )
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
-from creditflow.train.bench.learning.batch import Centring, Sampling, Scale, draws
-from creditflow.train.bench.learning.learner import AdamUpdate, KLUpdate, Learning
+from creditflow.train.bench.learning.batch import Sampling, draws
+from creditflow.train.bench.learning.learner import KLUpdate, Learning, Update
 from creditflow.train.bench.learning.one_step import Measured, SampledBatch, Start, measure_batches
 from creditflow.train.bench.learning.policy import Evaluation, LinearPolicy, Policy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
@@ -64,8 +64,6 @@ class SharedCell:
         size: G, rollouts per task.
         success: J0, mean exact success of the initial policy on the training tasks.
         aggregation: loss aggregation, the same for all methods.
-        centring, scale: of each group's credit, the same for all methods; see ``loss_turns``.
-        rate: learning rate of Adam; 0: steps of a given KL divergence.
     """
 
     kind: str
@@ -74,9 +72,6 @@ class SharedCell:
     size: int = 8
     success: float = STANDARD_SUCCESS
     aggregation: Aggregation = STANDARD_AGGREGATION
-    centring: Centring = "none"
-    scale: Scale = "credit"
-    rate: float = 0.0
 
     @property
     def keys(self) -> Keys:
@@ -99,9 +94,6 @@ class SharedCell:
             "" if self.features == "local" else f"{self.features} features",
             "" if self.success == STANDARD_SUCCESS else f"J0 {self.success:g}",
             "" if self.aggregation == STANDARD_AGGREGATION else self.aggregation.replace("_", " "),
-            "" if self.centring == "none" else "centred per group",
-            "" if self.scale == "credit" else "equal RMS per group",
-            f"Adam {self.rate:g}" if self.rate else "",
         ]
         return ", ".join(filter(None, differences))
 
@@ -115,9 +107,11 @@ class SharedCell:
             loss,
             "text" if self.keys == "aliased" else "state",
             self.keys == "fresh",
-            self.centring,
-            self.scale,
         )
+
+    def update(self, work: SharedWork) -> Update:
+        """The kind of step."""
+        return KLUpdate(work.kl)
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in asdict(self).items())
@@ -196,10 +190,9 @@ def run_unit(
         )  # fmt: skip
         undefined |= measured.undefined
         measures |= measured.methods
-    update = AdamUpdate(cell.rate, epochs=2, minibatches=2, unit=True) if cell.rate else KLUpdate(work.kl)
     learned_curves = learn_shared(
         policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
-        update=update, updates=work.updates, every=work.every, features=seen,
+        update=cell.update(work), updates=work.updates, every=work.every, features=seen,
     )  # fmt: skip
     undefined |= learned_curves.undefined
     return {
@@ -308,7 +301,7 @@ def learn_shared(
     rng: np.random.Generator,
     *,
     sampling: Sampling,
-    update: KLUpdate | AdamUpdate,
+    update: Update,
     updates: int,
     every: int = 10,
     features: StateFeatures | None = None,

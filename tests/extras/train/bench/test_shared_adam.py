@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from evidence.adam import AdamUpdate, of_trajectories
 
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.exact.values import success
@@ -16,7 +17,6 @@ from creditflow.train.bench.learning.batch import (
     loss_turns,
     turn_weights,
 )
-from creditflow.train.bench.learning.learner import AdamUpdate
 from creditflow.train.bench.learning.policy import LinearPolicy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.shared.cells import learn_shared
@@ -77,7 +77,7 @@ def test_curves_are_those_of_torch(unit: bool, epochs: int, minibatches: int) ->
             order = shuffled.permutation(members) if minibatches > 1 else members
             for i in range(minibatches):
                 optimizer.zero_grad()
-                loss_of(theta, tasks, turns.of(order[i::minibatches]), batch.policy, loss).backward()
+                loss_of(theta, tasks, of_trajectories(turns, order[i::minibatches]), batch.policy, loss).backward()
                 assert theta.grad is not None
                 theta.grad[-1] = 0.0  # of states without features, whose policy stays uniform
                 optimizer.step()

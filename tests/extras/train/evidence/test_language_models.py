@@ -157,7 +157,7 @@ def test_the_merged_gradient_equals_the_gradient_of_the_trainers_loss(warm, name
     # with several tokens in a turn the mean over tokens is that over turns up to one factor, and the other averages are not
     for aggregation in AVERAGES[: 1 if tokens > turns else len(AVERAGES)]:
         loss = LossConfig(aggregation=aggregation)
-        merged = ascent_weights(loss_turns(groups, credits_, loss), np.concatenate(tables), loss)
+        merged = ascent_weights(loss_turns(groups, credits_, loss), np.concatenate(tables))
         ours = setting.policy.gradient(chosen, split_rows(merged, [len(table) for table in tables]))
         theirs = tokens / turns * trainers_ascent(setting.model, rows, token_weights(rows, aggregation))
         assert np.abs(theirs).max() > 0.0

@@ -6,10 +6,11 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from evidence.adam import clipped_weights
 
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.exact.values import softmax
-from creditflow.train.bench.learning.batch import ascent_weights, batch_credit, loss_turns
+from creditflow.train.bench.learning.batch import batch_credit, loss_turns
 from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.policy.losses import token_losses
@@ -51,7 +52,7 @@ def test_the_gradient_is_that_of_the_trainers_loss(name, aggregation, loss):
     policies = STACK.split(softmax(LOGITS))
     credits_ = batch_credit(name, GROUPS, policies, open_annotation_source(name, STACK.horizon, "state"), [(0,)] * 3)
     turns = loss_turns(GROUPS, credits_, replace(loss, aggregation=aggregation))
-    weights = ascent_weights(turns, softmax(now), loss, old=softmax(LOGITS))
+    weights = clipped_weights(turns, softmax(now), loss, softmax(LOGITS))
     ours = -(weights - softmax(now) * weights.sum(axis=1, keepdims=True))
 
     logits = torch.tensor(now, requires_grad=True)

@@ -82,7 +82,7 @@ def test_a_corrupted_scheme_keeps_its_aggregation(corrupted):
 
 def direction(name, aggregation="token_mean"):
     loss = LossConfig(aggregation=aggregation)
-    weights = ascent_weights(loss_turns(GROUPS, scored(name), loss), POLICY, loss)
+    weights = ascent_weights(loss_turns(GROUPS, scored(name), loss), POLICY)
     return (weights - POLICY * weights.sum(axis=1, keepdims=True)).ravel()
 
 
@@ -103,8 +103,8 @@ def test_the_order_of_the_tasks_does_not_matter(name):
     stack, groups = StackedTasks([STACK.mdps[i] for i in order]), [GROUPS[i] for i in order]
     policy = np.concatenate([STACK.split(POLICY)[i] for i in order])
     loss = LossConfig()
-    plain = STACK.split(ascent_weights(loss_turns(GROUPS, scored(name), loss), POLICY, loss))
-    other = stack.split(ascent_weights(loss_turns(groups, scored(name, groups), loss), policy, loss))
+    plain = STACK.split(ascent_weights(loss_turns(GROUPS, scored(name), loss), POLICY))
+    other = stack.split(ascent_weights(loss_turns(groups, scored(name, groups), loss), policy))
     for i, weights in zip(order, other, strict=True):
         np.testing.assert_allclose(weights, plain[i], atol=1e-15)
 
@@ -122,28 +122,6 @@ def test_the_scheme_scores_all_groups_of_a_batch_together(monkeypatch):
     monkeypatch.setattr(scheme, "assign_batch", counted)
     scored("rloo")
     assert calls == [3]
-
-
-def test_centring_and_scale_are_those_of_each_groups_turns_in_the_loss():
-    masks = [np.arange(len(group.number)) % 4 > 0 for group in GROUPS]
-    rng = np.random.default_rng(0)
-    credits_ = [
-        credit.Credit.of(group, outcome=np.zeros(len(group)), step=3.0 + rng.standard_normal(len(mask)), loss_mask=mask)
-        for group, mask in zip(GROUPS, masks, strict=True)
-    ]
-    lengths = [int(mask.sum()) for mask in masks]
-    plain, centred, both = (
-        np.split(loss_turns(GROUPS, credits_, LossConfig(), *options).advantage, np.cumsum(lengths)[:-1])
-        for options in ((), ("group",), ("group", "group"))
-    )
-    for given, mean_zero, unit in zip(plain, centred, both, strict=True):
-        np.testing.assert_allclose(mean_zero, given - given.mean(), atol=1e-15)
-        np.testing.assert_allclose(unit, mean_zero / np.sqrt(np.mean(mean_zero**2)), atol=1e-14)
-
-
-def test_a_group_without_credit_stays_without_credit():
-    nothing = [credit.Credit.of(group, outcome=np.full(len(group), 0.1)) for group in GROUPS]
-    assert np.abs(loss_turns(GROUPS, nothing, LossConfig(), "group", "group").advantage).max() < 1e-12
 
 
 def test_an_empty_minibatch_has_no_weights():

@@ -22,7 +22,7 @@ def evaluator_and_groups(n=200, size=8, seed=0):
 
 def sampled_gradient(evaluator, group, given):
     """(1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it) as a table (S, A)."""
-    weights = ascent_weights(loss_turns([group], [given], SUM_OVER_TURNS), evaluator.policy, SUM_OVER_TURNS)
+    weights = ascent_weights(loss_turns([group], [given], SUM_OVER_TURNS), evaluator.policy)
     flat = table_policy(np.log(evaluator.policy)).gradient([0], [weights])
     return flat.reshape(-1, len(evaluator.mdp.actions))[:-1]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from creditflow.train.bench.learning.batch import Sampling, draw_tasks
-from creditflow.train.bench.learning.learner import AdamUpdate, KLUpdate
+from creditflow.train.bench.learning.learner import KLUpdate
 from creditflow.train.bench.learning.policy import make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.shared.cells import learn_shared
@@ -19,11 +19,10 @@ POLICY = policy_with_success(StackedTasks(MDPS), make_features("local", [task.pa
 STEP = KLUpdate(0.01)
 
 
-def learned(names, update=STEP, loss=None, updates=8, batch=4):
-    sampling = Sampling(batch, 4, loss or LossConfig())
-    rng = np.random.default_rng(0)
+def learned(names, updates=8):
+    sampling, rng = Sampling(4, 4, LossConfig()), np.random.default_rng(0)
     return learn_shared(
-        POLICY, MDPS, range(8), [8, 9], names, rng, sampling=sampling, update=update, updates=updates, every=4
+        POLICY, MDPS, range(8), [8, 9], names, rng, sampling=sampling, update=STEP, updates=updates, every=4
     )
 
 
@@ -36,10 +35,9 @@ def test_the_exact_advantage_raises_success_and_its_negative_lowers_it():
     assert up.area == pytest.approx(up.train[1:].mean())
 
 
-@pytest.mark.parametrize("update", [KLUpdate(0.01), AdamUpdate(0.05, epochs=2, minibatches=3)])
-def test_a_curve_does_not_depend_on_the_other_methods(update):
-    alone = learned(["grouptd"], update).curves["grouptd"]
-    together = learned(["grpo", "shuffled(grouptd)", "grouptd"], update).curves["grouptd"]
+def test_a_curve_does_not_depend_on_the_other_methods():
+    alone = learned(["grouptd"]).curves["grouptd"]
+    together = learned(["grpo", "shuffled(grouptd)", "grouptd"]).curves["grouptd"]
     np.testing.assert_array_equal(alone.train, together.train)
     np.testing.assert_array_equal(alone.held_out, together.held_out)
 
@@ -47,18 +45,6 @@ def test_a_curve_does_not_depend_on_the_other_methods(update):
 @pytest.mark.parametrize("updates", [8, 10])
 def test_the_last_update_is_measured(updates):
     assert len(learned(["grpo"], updates=updates).curves["grpo"].train) == (3 if updates == 8 else 4)
-
-
-def test_adam_learns_too():
-    curve = learned(["oracle_adv"], AdamUpdate(0.05), updates=12).curves["oracle_adv"]
-    assert curve.train[-1] > curve.train[0] + 0.1
-
-
-def test_clipping_keeps_the_policy_near_the_old_one():
-    far = AdamUpdate(0.3, epochs=20)
-    free = learned(["oracle_adv"], far, LossConfig(clip_low=0.99, clip_high=1e6, dual_clip=0.0), updates=1)
-    near = learned(["oracle_adv"], far, LossConfig(clip_low=0.05, clip_high=0.05), updates=1)
-    assert free.curves["oracle_adv"].train[-1] != near.curves["oracle_adv"].train[-1]
 
 
 def test_a_scheme_that_cannot_score_an_update_is_left_out():
