@@ -1,7 +1,6 @@
 """Write an embedded panel or manifest again from a copy of the released data; it holds ids and hashes, none of their texts.
 
     python tests/embedded.py alfworld ../shared/data/alfworld/alfworld_games_full.tar.xz      # released-v2, a minute
-    python tests/embedded.py boxoban ../shared/data/boxoban                                   # boxoban-v1
     python tests/embedded.py questions ../shared/data/search                                  # panel of eight data sets
     python tests/embedded.py webshop ../shared/data/webshop                                   # small-v1
     python tests/embedded.py webshop-panels ../shared/data/webshop                            # small-synthetic-v1, small-human-v1
@@ -19,15 +18,12 @@ from typing import Final
 from helpers.panels.alfworld import manifest_rows
 from helpers.panels.manifests import (
     build_manifest,
-    list_levels,
     slice_rows,
-    write_ids,
     write_manifest,
 )
 from helpers.panels.webshop import released_rows
 from helpers.panels.writing import write_panel
 
-from creditflow.envs.sokoban.levels.boxoban import MANIFEST as BOXOBAN
 from creditflow.envs.webshop.catalogue.stock import find_files
 from creditflow.envs.webshop.tasks import RELEASED
 from creditflow.envs.wikisearch.slices import SLICES
@@ -39,11 +35,6 @@ HASHES_PER_LINE: Final = 12
 def alfworld(archive: Path, assets: Path) -> None:
     """Of every game path, task id, hash of the world, task type and length of the published solution."""
     write_panel(assets / "panels/alfworld/released-v2.json.gz", list(manifest_rows(archive)), spaces=True)
-
-
-def boxoban(folder: Path, assets: Path) -> None:
-    """Task ids of the first levels."""
-    write_ids(assets / f"manifests/sokoban/{BOXOBAN}.json", list_levels(folder))
 
 
 def questions(folder: Path, assets: Path) -> None:
@@ -63,7 +54,7 @@ def webshop_panels(folder: Path, assets: Path) -> None:
 
 
 WRITERS: Final[dict[str, Callable[[Path, Path], None]]] = {
-    writer.__name__.replace("_", "-"): writer for writer in (alfworld, boxoban, questions, webshop, webshop_panels)
+    writer.__name__.replace("_", "-"): writer for writer in (alfworld, questions, webshop, webshop_panels)
 }
 
 

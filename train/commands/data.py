@@ -24,7 +24,6 @@ from creditflow.envs.alfworld.game_files.check import SPLITS as ALFWORLD_SPLITS
 from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, read_games
 from creditflow.envs.errors import ConfigError, check_name
 from creditflow.envs.manifests import DataReport
-from creditflow.envs.sokoban.levels.boxoban import SETS, check_boxoban, load_ids
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_json, add_output, named, print_text
 from creditflow.train.arguments.programs import add_code
@@ -225,13 +224,8 @@ def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
     return check_shop(path, manifest, parts, lambda found: progress(found, "check", len(manifest.products)))
 
 
-def _check_boxoban(path: str, parts: tuple[str, ...]) -> DataReport:
-    return check_boxoban(path, load_ids(), parts)
-
-
 _DATA_SETS = {
     "alfworld": _DataSet(ALFWORLD_SPLITS, _check_alfworld),
-    "boxoban": _DataSet(SETS, _check_boxoban),
     "webshop": _DataSet(("products", "order", "synthetic", "human"), _check_webshop),
 }
 

@@ -9,9 +9,6 @@ from typing import Any
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json_rows
-from creditflow.envs.sokoban.levels import boxoban
-from creditflow.envs.sokoban.levels.boxoban import Ids
-from creditflow.envs.sokoban.levels.xsb import level_task, read_levels
 from creditflow.envs.tasks import PanelRow
 from creditflow.envs.webshop.catalogue import check as shop_check
 from creditflow.envs.webshop.catalogue.check import Manifest, human_hash, instruction_hash, product_hash
@@ -72,22 +69,3 @@ def slice_rows(folder: Path) -> Iterator[PanelRow]:
                 split = f"{name}-{row.get('split', 'dev' if name == 'nq_open' else 'test')}"
                 strata = {"data_set": name, "kind": question.kind}
                 yield PanelRow(question_task(question).task_id, split, {"question": digest}, strata)
-
-
-def list_levels(folder: str | Path) -> dict[str, list[str]]:
-    """Return the task ids of all level files under a folder: name without suffix -> ids in order.
-
-    Raises:
-        LevelError: a malformed file.
-    """
-    by_file: dict[str, list[str]] = {}
-    for level in read_levels(folder):
-        by_file.setdefault(level.name.rpartition(":")[0], []).append(level_task(level).task_id)
-    return by_file
-
-
-def write_ids(path: str | Path, ids: Ids) -> None:
-    """Write a manifest: ids by file, one per line."""
-    lines = [f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in ids.items()]
-    with atomic_writer(path) as out:
-        out.write(f'{{"format_version": {boxoban.FORMAT}, "files": {{\n' + ",\n".join(lines) + "\n}}\n")
