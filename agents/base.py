@@ -6,9 +6,7 @@ episode does not depend on the others in its batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,7 +19,7 @@ from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["Agent", "AskingAgent", "Decision", "Forking", "Question", "TurnTokens", "View", "decisions_for"]
+__all__ = ["Agent", "Decision", "Forking", "TurnTokens", "View", "decisions_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +122,6 @@ def decisions_for(agent: Agent, views: Sequence[View]) -> list[Decision]:
     else:
         return list(decisions)
     raise ConfigError(f"agent {agent.name!r}: act must return {len(views)} Decision in a list, one per view, got {got}")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """A decision whose completion is still being generated.
-
-    Attributes:
-        answer: the completion, or the error that prevents it; resolved by any thread.
-        decide: the decision that a completion stands for; called in the thread that asked.
-    """
-
-    answer: Future[Any]
-    decide: Callable[[Any], Decision]
-
-
-@runtime_checkable
-class AskingAgent(Protocol):
-    """An agent that can be asked about single episodes, without waiting for the answer."""
-
-    def questions(self) -> AbstractContextManager[Callable[[View], Question | Decision] | None]:
-        """A function that asks about one view, valid inside the block; None if the agent's sampler only takes batches."""
-        ...
 
 
 @runtime_checkable

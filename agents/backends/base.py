@@ -5,11 +5,9 @@ Ids in, ids out: nothing is encoded or decoded here, so what is trained on is wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +17,11 @@ from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = [
     "TEMPERATURES",
-    "AnsweringBackend",
     "Backend",
     "Completion",
     "GenerationError",
     "GenerationRequest",
     "Sampling",
-    "Submit",
     "TrainedBackend",
     "WeightPushError",
 ]
@@ -151,22 +147,6 @@ class Backend(Protocol):
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
     ) -> list[Completion]:
         """Generate one completion per request."""
-        ...
-
-
-Submit = Callable[[GenerationRequest], Future[Completion]]
-
-
-@runtime_checkable
-class AnsweringBackend(Protocol):
-    """A backend (or its engine) that can answer every request on its own, as soon as its completion is there."""
-
-    def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> AbstractContextManager[Submit | None]:
-        """A function that starts a request and returns at once, valid inside the block; None if only batches are taken.
-
-        A future of it fails with ``GenerationError`` if the engine or server does. What is unanswered at the end of the
-        block is dropped.
-        """
         ...
 
 

@@ -66,13 +66,11 @@ class Engine(Protocol):
         context: maximum sequence length.
         block_size: tokens in a block of its prefix cache.
         exact: whether it computes in float32.
-        reads_tensors: whether its worker is in this process, so that ``receive`` works.
     """
 
     context: int
     block_size: int
     exact: bool
-    reads_tensors: bool
 
     def complete(
         self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
@@ -82,10 +80,6 @@ class Engine(Protocol):
 
     def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
         """Continue a fixed prompt on the same path as completions."""
-        ...
-
-    def load(self, folder: str) -> int:
-        """Load the weights in a folder; returns how many tensors every worker read."""
         ...
 
     def receive(self, tensors: Mapping[str, Any]) -> int:

@@ -8,16 +8,15 @@ they have no token record, and one warning is logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, Submit
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
 from creditflow.agents.backends.engine import UniquePrompt, check_sampling, deduplicate_prompts, in_request_order
 from creditflow.envs.errors import ConfigError, ServiceError, short_repr
 
@@ -53,9 +52,8 @@ class OpenAIBackend:
         encode_completion: encodes a completion's text, its end token included; for servers that return no ids.
         version: names the weights in logs.
         context: maximum sequence length of the server; 0 if unknown.
-        workers: number of concurrent HTTP requests of ``generate``.
-        batch: number of prompts in one HTTP request of ``generate``; ``answering`` has workers × batch requests of one
-            prompt in flight.
+        workers: number of concurrent HTTP requests.
+        batch: number of prompts in one HTTP request.
 
     Raises:
         ConfigError: ``workers`` or ``batch`` is less than 1.
@@ -105,37 +103,15 @@ class OpenAIBackend:
             for group in [list(members)]
             for start in range(0, len(group), self._batch)
         ]
-        with ThreadPoolExecutor(self._workers) as pool:
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="creditflow-request") as pool:
             responses = pool.map(lambda batch: self._complete(batch, sampling, end_ids), http_requests)
-            completions = [of_prompt for response in responses for of_prompt in response]
+            try:
+                completions = [of_prompt for response in responses for of_prompt in response]
+            except BaseException:  # Ctrl-C too does not wait for a server that hangs
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._client.abort()
+                raise
         return in_request_order(prompts, completions, requests)
-
-    @contextmanager
-    def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit]:
-        """A function that sends one prompt and returns at once; see ``AnsweringBackend``.
-
-        At the end of the block requests that wait are dropped; after an error, those in flight are aborted too.
-
-        Raises:
-            ConfigError: settings under which a server does not report the right log-probabilities.
-        """
-        check_sampling(sampling, "an OpenAI-compatible server")
-        pool = ThreadPoolExecutor(self._workers * self._batch, thread_name_prefix="creditflow-request")
-
-        def submit(request: GenerationRequest) -> Future[Completion]:
-            _refuse_pictures(request)
-            prompt = UniquePrompt(request.ids, (0,))
-            self._check_logprobs(sampling.temperature, prompt)
-            return pool.submit(lambda: self._complete([prompt], sampling, end_ids)[0][0])
-
-        try:
-            yield submit
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            self._client.abort()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
 
     def _check_logprobs(self, temperature: float, prompt: UniquePrompt) -> None:
         """Find out, once, whether log-probabilities are those at the temperature."""

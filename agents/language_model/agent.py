@@ -7,18 +7,16 @@ last k turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import AnsweringBackend, Backend, Completion, GenerationRequest, Sampling
-from creditflow.agents.base import Decision, Question, TurnTokens, View
+from creditflow.agents.backends.base import Backend, Completion, GenerationRequest, Sampling
+from creditflow.agents.base import Decision, TurnTokens, View
 from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import Dialect, decision_of, make_dialect
 from creditflow.agents.models.pictures import PictureEncoder
@@ -218,25 +216,6 @@ class LanguageModelAgent:
             self.backend.generate(requests, self.sampling, self.conversations.chat.end_ids) if requests else ()
         )
         return [self._decide(prompt, next(completions)) if self._fits(prompt) else FULL for prompt in pending]
-
-    @contextmanager
-    def questions(self) -> Iterator[Callable[[View], Question | Decision] | None]:
-        """A function that asks about one view, valid inside the block; None if the backend only takes batches."""
-        if not isinstance(self.backend, AnsweringBackend):
-            yield None
-            return
-        with self.backend.answering(self.sampling, self.conversations.chat.end_ids) as submit:
-            if submit is None:
-                yield None
-                return
-
-            def ask(view: View) -> Question | Decision:
-                pending = self.conversations.build_prompt(view)
-                if not self._fits(pending):
-                    return FULL
-                return Question(submit(self._request(pending)), partial(self._decide, pending))
-
-            yield ask
 
     def _fits(self, pending: PendingCompletion) -> bool:
         return not self.max_context or len(pending.ids) <= self.max_context - self.sampling.max_new_tokens

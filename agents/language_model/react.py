@@ -9,14 +9,13 @@ samples: their number is in ``Trajectory.trial``, and a group never mixes them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import numpy as np
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
-from creditflow.agents.base import Decision, Question, View
+from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -69,14 +68,6 @@ class ReactAgent:
         if len(kinds) > 1:
             raise ConfigError("a batch must not mix search questions with other tasks: play them separately")
         return self._models[kinds.pop()].act(views) if kinds else []
-
-    @contextmanager
-    def questions(self) -> Iterator[Callable[[View], Question | Decision] | None]:
-        """A function that asks about one view, as that of ``LanguageModelAgent``."""
-        with ExitStack() as stack:
-            asked = ((kind, stack.enter_context(model.questions())) for kind, model in self._models.items())
-            asks = {kind: ask for kind, ask in asked if ask is not None}
-            yield (lambda view: asks[_kind(view)](view)) if len(asks) == len(self._models) else None
 
 
 class ReflexionAgent(ReactAgent):

@@ -28,7 +28,6 @@ TIERS: Final = {  # what a script needs beside the extra dev
     "bench_alfworld": "alfworld",
     "bench_retrieval": "lucene",
     "bench_language_model": "train",
-    "bench_rollout": "train",
 }
 
 

@@ -133,7 +133,6 @@ def run(args: argparse.Namespace) -> int:
 
     require_torch()
     from creditflow.agents.registry import make_agent
-    from creditflow.train.rollout.asynchronous import AsynchronousEngine
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import dialect_of, measured_tasks, played_tasks
     from creditflow.train.rollout.score_table import score_rows, score_text
@@ -153,10 +152,8 @@ def run(args: argparse.Namespace) -> int:
     if args.exact:
         return _run_exactly(args, agent, env, tasks, temperature)
     rewards = {name: named_reward(name) for name in args.reward}
-    # a server answers its requests one by one: no episode waits for another one's answer
-    engine = AsynchronousEngine if "openai" in args.agent.split(":")[:2] else RolloutEngine
     make_env = group_env_factory(env, 1, texts=True)
-    playing = engine(make_env)
+    playing = RolloutEngine(make_env)
     on_cpu = str(getattr(getattr(agent, "backend", None), "device", "")) == "cpu"
     wave = WAVE_ON_CPU if on_cpu else WAVE_WRITTEN
 

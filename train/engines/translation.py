@@ -42,7 +42,6 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "rollout.cache": "for generation.backend: transformers",
     "rollout.compile": "for generation.backend: transformers",
     "rollout.branching": "no episode branches: rollout.branching.max_trajectories is 0",
-    "rollout.env_threads": "Python's default number of threads serves a rollout worker",
     "generation.vllm": "read with generation.backend: vllm; verl's own defaults apply",
     "generation.vllm.tolerance": "verl logs training/rollout_probs_diff instead of a check after every push",
     "credit.overlong": "there is no penalty: credit.overlong.max_tokens is 0",
@@ -376,7 +375,7 @@ def _sampler(settings: TrainConfig) -> list[Line]:
     sampled = evaluation.samples > 0
     lines = [
         Line(f"{name}.name", "vllm", ("generation.backend",), "verl has no sampler of transformers"),
-        Line(f"{name}.mode", "async", ("rollout.asynchronous",), "every episode waits for its own completion alone"),
+        Line(f"{name}.mode", "async", (), "every episode waits for its own completion alone"),
         Line(f"{name}.n", rollout.group_size, ("rollout.group_size",)),
         Line(f"{name}.temperature", rollout.temperature, ("rollout.temperature",)),
         Line(f"{name}.top_p", rollout.top_p, ("rollout.top_p",)),
@@ -499,7 +498,7 @@ def _loop(settings: TrainConfig, name: str, options: Mapping[str, Any], sources:
         Line("env.invalid_actions", settings.env.invalid_actions, ("env.invalid_actions",)),
         *(Line(f"prompting.{key}", value, names[key]) for key, value in prompting.items()),
         Line("max_new_tokens", rollout.max_new_tokens, ("rollout.max_new_tokens",)),
-        Line("threads", rollout.asynchronous, ("rollout.asynchronous",), "step environments in threads"),
+        Line("threads", rollout.env_threads > 1, ("rollout.env_threads",), "step environments in threads"),
         *limits,
     )
 

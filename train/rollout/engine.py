@@ -1,4 +1,4 @@
-"""The rollout engine in lock step: plays G episodes of each of many tasks, all running ones in one generation call a turn.
+"""The rollout engine: plays G episodes of each of many tasks, all running ones in one generation call a turn.
 
 Episodes draw from their own generators (seed, iteration, task, replica), so they do not depend on which others share
 the batch, except for rounding inside the model. An error in one episode marks that episode alone. Episodes may be
@@ -8,6 +8,7 @@ forked where the policy is uncertain (``BranchConfig``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from creditflow.agents.base import Agent, Decision, decisions_for
@@ -44,6 +45,7 @@ class RolloutEngine:
         budget: limits of every episode; none by default.
         branching: when episodes are forked; needs an agent that reports entropies.
         make_branch: makes the environment of one branch (a group of one member).
+        threads: number of environments that are stepped at the same time; it pays where a step waits for a server.
 
     Raises:
         ConfigError: branching without ``make_branch``.
@@ -56,11 +58,13 @@ class RolloutEngine:
         *,
         branching: BranchConfig | None = None,
         make_branch: Callable[[], GroupEnv] | None = None,
+        threads: int = 1,
     ) -> None:
         self.branching = branching or BranchConfig()
         if self.branching.max_trajectories and make_branch is None:
             raise ConfigError("branching needs make_branch, which makes a group of one member")
-        self._make_group, self.budget, self._make_branch = make_group, budget or Budget(), make_branch
+        self._make_group, self._make_branch = make_group, make_branch
+        self._budget, self._threads = budget or Budget(), threads
         self._group_envs: list[GroupEnv] = []
         self._branch_envs: list[GroupEnv] = []
 
@@ -93,33 +97,40 @@ class RolloutEngine:
         groups = [starter.start_group(env, task) for env, task in zip(self._group_envs, tasks, strict=False)]
         if tasks and not any(group.episodes for group in groups):
             raise NoGroupError(f"no group could start; the first error was: {report.errors[0]}")
-        self._play_out(agent, groups, starter)
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="creditflow-env") as pool:
+            self._play_out(agent, groups, starter, pool)
         played = [group.record(policy_version(agent)) for group in groups if group.episodes]
         report.add_episodes(played)
         return played
 
-    def _play_out(self, agent: Agent, groups: Sequence[RunningGroup], starter: EpisodeStarter) -> None:
+    def _play_out(
+        self, agent: Agent, groups: Sequence[RunningGroup], starter: EpisodeStarter, pool: ThreadPoolExecutor
+    ) -> None:
         """Play started groups to their end, in rounds: all episodes choose their actions together, then all are stepped."""
         while True:
             for group in groups:
-                self.fill(group, starter)
+                self._fill(group, starter)
             running = [(group, episode) for group in groups for episode in group.episodes if episode.running]
             if not running:
                 return
             decisions = decisions_for(agent, [episode.view for _, episode in running])
-            for (group, episode), decision in zip(running, decisions, strict=True):
-                if self.accept(group, episode, decision, agent, starter):
-                    error = episode.step(decision, self.budget)
-                    if error is not None:
-                        starter.report.add_error(error)
+            acting = [
+                (episode, decision)
+                for (group, episode), decision in zip(running, decisions, strict=True)
+                if self._accept(group, episode, decision, agent, starter)
+            ]
+            step = pool.map if self._threads > 1 else map
+            for error in step(lambda pair: pair[0].step(pair[1], self._budget), acting):
+                if error is not None:
+                    starter.report.add_error(error)
 
-    def fill(self, group: RunningGroup, starter: EpisodeStarter) -> None:
+    def _fill(self, group: RunningGroup, starter: EpisodeStarter) -> None:
         """Start fresh episodes in a finished group, if it is to be filled."""
         if self.branching.fill_group and group.episodes and group.finished:
             for _ in range(self.branching.remaining(len(group.episodes), group.generated_tokens)):
                 starter.add_fresh_episode(group)
 
-    def accept(
+    def _accept(
         self, group: RunningGroup, episode: RunningEpisode, decision: Decision, agent: Agent, starter: EpisodeStarter
     ) -> bool:
         """What a decision does before the environment's step: branches, counts, an early end. Returns whether to step."""

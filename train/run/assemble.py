@@ -23,7 +23,6 @@ from creditflow.train.policy.network.options import freeze_vision, pick_device, 
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.packing.attention import check_packing
 from creditflow.train.progress import note
-from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, needs_texts
 from creditflow.train.settings.schema import TrainConfig
@@ -133,10 +132,7 @@ def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) ->
     if generation.backend == "vllm":
         from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
-        return VllmTrainedBackend(
-            model, dtype=sampled, config=generation.vllm, seed=settings.seed, asynchronous=bool(rollout.asynchronous),
-            tokenizer=tokenizer,
-        )  # fmt: skip
+        return VllmTrainedBackend(model, dtype=sampled, config=generation.vllm, seed=settings.seed, tokenizer=tokenizer)
     dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
     return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
 
@@ -144,26 +140,20 @@ def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) ->
 def make_rollout_engine(settings: TrainConfig, scheme: Scheme) -> RolloutEngine:
     """The engine that plays training groups."""
     texts = needs_texts(settings, scheme)
-    return _engine(
-        settings,
+    return RolloutEngine(
         group_env_factory(settings.env, settings.rollout.group_size, texts=texts),
         Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
         branching=settings.rollout.branching,
         make_branch=group_env_factory(settings.env, 1, texts=texts),
+        threads=settings.rollout.env_threads,
     )
-
-
-def _engine(settings: TrainConfig, *arguments: Any, **options: Any) -> RolloutEngine:
-    """An engine in lock step, or without it."""
-    if settings.rollout.asynchronous:
-        return AsynchronousEngine(*arguments, threads=settings.rollout.env_threads, **options)
-    return RolloutEngine(*arguments, **options)
 
 
 def make_eval_engine(settings: TrainConfig) -> RolloutEngine:
     """The engine that plays evaluation episodes, one per group."""
-    return _engine(
-        settings, group_env_factory(settings.evaluation_env, 1, texts=settings.prompting.history == "window")
+    return RolloutEngine(
+        group_env_factory(settings.evaluation_env, 1, texts=settings.prompting.history == "window"),
+        threads=settings.rollout.env_threads,
     )
 
 

@@ -41,13 +41,7 @@ class RolloutConfig:
         cache: key-value cache: "dynamic", or "static" (fixed shapes, for GPUs).
         compile: compile the decoding step (static cache only).
         branching: branch episodes where the policy's entropy is high.
-        asynchronous: let every episode continue as soon as its own completion and step are ready, instead of waiting
-            for the others, and step environments while others generate. Groups are the same, except that the last bits
-            of their log-probabilities depend on timing. vLLM then runs as its asynchronous engine in a process of its
-            own, and its samples depend on timing too. With "transformers" this pays off if environments are slow. Episodes
-            that branch cannot.
-            Default: true with vLLM.
-        env_threads: number of environments to step at the same time, if ``asynchronous``.
+        env_threads: number of environments to step at the same time; more than 1 pays if they wait for a server.
     """
 
     tasks: int = 16
@@ -67,8 +61,7 @@ class RolloutConfig:
     cache: Literal["dynamic", "static"] = "dynamic"
     compile: bool = False
     branching: BranchConfig = field(default_factory=BranchConfig)
-    asynchronous: bool | None = None
-    env_threads: int = 8
+    env_threads: int = 1
 
     def __post_init__(self) -> None:
         if 0 < self.branching.max_trajectories <= self.group_size:

@@ -203,9 +203,6 @@ class TrainConfig:
     verl: VerlConfig = field(default_factory=VerlConfig)
 
     def __post_init__(self) -> None:
-        if self.rollout.asynchronous is None:
-            asynchronous = self.generation.backend == "vllm"
-            object.__setattr__(self, "rollout", replace(self.rollout, asynchronous=asynchronous))
         rollout = self.rollout
         require_seed(self)
         require_at_least(self, 0, "threads")
@@ -220,8 +217,6 @@ class TrainConfig:
             raise ConfigError(
                 "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
             )
-        if rollout.asynchronous and rollout.branching.max_trajectories:
-            raise ConfigError("episodes that branch move in lock step: use rollout.asynchronous: false")
         if self.log.profile > self.update.iterations:
             raise ConfigError(
                 f"log.profile must be one of the {self.update.iterations} iterations of the run, got {self.log.profile}"

@@ -7,9 +7,7 @@ starts (torch's thread setter, the global random state); these changes are undon
 from __future__ import annotations
 
 import gc
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -33,30 +31,28 @@ from creditflow.agents.backends.vllm.parts import (
 from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_prompt
 from creditflow.agents.backends.vllm.release import vllm_release
 
-__all__ = ["VllmBase", "VllmEngine"]
+__all__ = ["VllmEngine"]
 
 
-class VllmBase(ABC):
-    """What an engine in this process and one in a process of its own have in common: settings, calls of the workers, sleep.
+class VllmEngine:
+    """One ``vllm.LLM``.
 
     Args:
         folder: a model folder: configuration, and weights unless ``empty``.
         dtype: type that the sampler computes in: "float32", "bfloat16", …
         config: engine settings.
         seed: seed of the engine.
-        empty: start with dummy weights, which the first ``load`` replaces.
+        empty: start with dummy weights, which the first ``receive`` replaces.
 
     Attributes:
         release: the installed vLLM release.
-        context, block_size, exact, reads_tensors: see ``Engine``.
+        context, block_size, exact: see ``Engine``.
 
     Raises:
         MissingExtraError: vLLM is not installed.
         ConfigError: an unsupported release, or a model or setting that vLLM rejects.
         GenerationError: the engine did not start.
     """
-
-    block_size: int
 
     def __init__(
         self, folder: str, *, dtype: str, config: VllmConfig | None = None, seed: int = 0, empty: bool = False
@@ -70,22 +66,10 @@ class VllmBase(ABC):
         self.context = int(self._llm.model_config.max_model_len)
         self._picture = picture_token(folder)
 
-    @abstractmethod
-    def _start(self, options: dict[str, Any]) -> Any:
-        """Start vLLM's engine, and read ``block_size`` from it."""
-
-    def load(self, folder: str) -> int:
-        """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ.
-
-        Raises:
-            GenerationError: the worker failed.
-        """
-        return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
-
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
         if self._picture is not None:
-            self._reset_pictures()
+            self._llm.llm_engine.reset_encoder_cache()
         return bool(self._call("reset_prefix_cache"))
 
     def sleep(self) -> None:
@@ -99,29 +83,14 @@ class VllmBase(ABC):
             self._call("wake_up", tags=[part])
 
     def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """Call vLLM and wait for its result."""
-        with self._failing(name):
-            return getattr(self._llm, name)(*arguments, **options)
-
-    def _reset_pictures(self) -> None:
-        self._call("reset_encoder_cache")
-
-    @contextmanager
-    def _failing(self, name: str) -> Iterator[None]:
-        """Name the reason of a failure; after one the engine counts as dead, and no later call waits for it."""
+        """Call vLLM; after a failure the engine counts as dead, and no later call waits for it."""
         if self._broken is not None:
             raise GenerationError(f"vLLM's engine failed in an earlier call: {self._broken}") from self._broken
         try:
-            yield
+            return getattr(self._llm, name)(*arguments, **options)
         except Exception as error:
             self._broken = error
             raise GenerationError(f"vLLM's engine failed in {name}: {type(error).__name__}: {error}") from error
-
-
-class VllmEngine(VllmBase):
-    """One ``vllm.LLM``; see ``VllmBase``."""
-
-    reads_tensors = True
 
     def _start(self, options: dict[str, Any]) -> Any:
         gc.collect()  # so that an unreferenced engine shuts down now, not while this one is running
@@ -165,9 +134,6 @@ class VllmEngine(VllmBase):
             GenerationError: the worker failed.
         """
         return min(int(read) for read in self._call("collective_rpc", "creditflow_receive", args=(tensors,)))
-
-    def _reset_pictures(self) -> None:
-        self._llm.llm_engine.reset_encoder_cache()
 
     def _generate(self, prompts: Sequence[dict[str, Any]], parameters: list[Any], seed: int) -> list[Any]:
         import torch

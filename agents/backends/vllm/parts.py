@@ -1,4 +1,4 @@
-"""What vLLM's engine in this process and the one in a process of its own have in common."""
+"""What vLLM is asked and what it answers: options, sampling parameters, completions, and an unchanged host process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROBE_LOGPROBS: Final = 20  # log-probabilities per position; the engine's own l
 def engine_options(
     folder: str, dtype: str, config: VllmConfig, seed: int, *, empty: bool, on_cpu: bool
 ) -> dict[str, Any]:
-    """Arguments of vLLM's engine, in this process or in one of its own."""
+    """Arguments of vLLM's engine."""
     vision = (Path(folder) / PROCESSOR_FILE).is_file()
     kv_gib = config.kv_gib or (1.0 if on_cpu else 0.0)
     chosen = {

@@ -9,25 +9,20 @@ update in a coarser number format.
 from __future__ import annotations
 
 import copy
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
 
 from creditflow.agents.backends.base import (
     Completion,
     GenerationError,
     GenerationRequest,
     Sampling,
-    Submit,
     WeightPushError,
 )
 from creditflow.agents.backends.engine import Engine, ProbeResult, UniquePrompt
@@ -37,15 +32,12 @@ from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.models.lora import has_adapter, merged_weights
 from creditflow.agents.models.pictures import PictureEncoder, pictures_of, save_tokenizer
 from creditflow.agents.models.vision import completion_logits, has_vision, picture_tensors, rope_positions, text_config
-from creditflow.envs.reading.failures import loading
 
 __all__ = [
     "VllmTrainedBackend",
     "checkpoint_tensors",
     "picture_differences",
     "probe_differences",
-    "push_folder",
-    "tensors_in",
 ]
 
 PROBE_TOKENS: Final = 4
@@ -64,7 +56,6 @@ class VllmTrainedBackend:
         dtype: type that the sampler computes in ("float32", "bfloat16").
         config: engine settings.
         seed: seed of the engine.
-        asynchronous: open the engine in a process of its own, which answers requests one by one.
         tokenizer: of a vision-language model, whose engine reads pictures with the files of its tokenizer and processor.
         make_engine: replaces the engine, in tests; takes the folder with the model's configuration.
 
@@ -87,7 +78,6 @@ class VllmTrainedBackend:
         dtype: str,
         config: VllmConfig | None = None,
         seed: int = 0,
-        asynchronous: bool = False,
         tokenizer: Any = None,
         make_engine: Callable[[str], Engine] | None = None,
     ) -> None:
@@ -95,11 +85,11 @@ class VllmTrainedBackend:
         self.model, self.device = model, next(model.parameters()).device
         self._dtype = getattr(torch, dtype)
         self.sync_numbers: dict[str, float] = {}
-        with push_folder(model, self._dtype) as folder:
+        with tempfile.TemporaryDirectory(prefix="creditflow-model-") as folder:
             _write_config(model, folder)
             if has_vision(model):
                 save_tokenizer(tokenizer, folder)
-            self.engine = (make_engine or _engine_maker(dtype, config, seed, asynchronous))(str(folder))
+            self.engine = (make_engine or _engine_maker(dtype, config, seed))(folder)
         self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
         self._tolerance = config.tolerance
         self._probe = _probe_ids(
@@ -118,17 +108,6 @@ class VllmTrainedBackend:
         """
         self._check_ready()
         return self._sampler.generate(requests, sampling, end_ids)
-
-    @contextmanager
-    def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit | None]:
-        """A function that starts one request; see ``VllmBackend``.
-
-        Raises:
-            GenerationError: as ``generate``.
-        """
-        self._check_ready()
-        with self._sampler.answering(sampling, end_ids) as submit:
-            yield submit
 
     def _check_ready(self) -> None:
         if self._state != "ready":
@@ -152,18 +131,13 @@ class VllmTrainedBackend:
         asleep, self._state = self._state == "asleep", "between two versions"
         if asleep:
             self._wake("weights")
-        if self.engine.reads_tensors:
-            tensors = checkpoint_tensors(self.model)
-            read, written = self.engine.receive(tensors), len(tensors)
-        else:
-            with push_folder(self.model, self._dtype) as folder:
-                _write_weights(self.model, folder, self._dtype)
-                read, written = self.engine.load(str(folder)), tensors_in(folder)
+        tensors = checkpoint_tensors(self.model)
+        read = self.engine.receive(tensors)
         if asleep:
             self._wake("kv_cache")
         named = version or "the trained model"
-        if read != written:
-            raise WeightPushError(f"of the {written} tensors of {named}'s weights the sampler read {read}")
+        if read != len(tensors):
+            raise WeightPushError(f"of the {len(tensors)} tensors of {named}'s weights the sampler read {read}")
         if not self.engine.reset_prefix_cache():
             raise WeightPushError(
                 f"after pushing the weights of {named} the sampler's prefix cache could not be emptied: completions "
@@ -191,7 +165,7 @@ class VllmTrainedBackend:
         self._state = "ready"
 
     def _wake(self, part: Literal["weights", "kv_cache"]) -> None:
-        """Wake a part of the engine, which in another process cannot take blocks that torch only caches in this one."""
+        """Wake a part of the engine, which cannot take blocks that torch only caches."""
         torch.cuda.empty_cache()
         self.engine.wake(part)
 
@@ -205,26 +179,16 @@ class VllmTrainedBackend:
         return float(min(max(COARSE_TOLERANCE, ROUNDINGS * rounding), LARGEST_TOLERANCE))
 
 
-def _engine_maker(dtype: str, config: VllmConfig, seed: int, asynchronous: bool) -> Callable[[str], Engine]:
+def _engine_maker(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine]:
     """A function that opens the engine; checks first that vLLM is installed, before anything is written."""
     vllm_release()
 
     def make(folder: str) -> Engine:
-        from creditflow.agents.backends.vllm.async_engine import VllmAsyncEngine
         from creditflow.agents.backends.vllm.engine import VllmEngine
 
-        kind = VllmAsyncEngine if asynchronous else VllmEngine
-        return kind(folder, dtype=dtype, config=config, seed=seed, empty=True)
+        return VllmEngine(folder, dtype=dtype, config=config, seed=seed, empty=True)
 
     return make
-
-
-def push_folder(model: Any, dtype: Any) -> tempfile.TemporaryDirectory[str]:
-    """A temporary folder for the weights in a format, in shared memory if there is room for them twice."""
-    size = sum(p.numel() for p in model.parameters()) * dtype.itemsize
-    memory = Path("/dev/shm")  # noqa: S108 - a new folder in it, with a unique name
-    enough = memory.is_dir() and shutil.disk_usage(memory).free > 2 * size
-    return tempfile.TemporaryDirectory(prefix="creditflow-weights-", dir=memory if enough else None)
 
 
 def _write_config(model: Any, folder: str) -> None:
@@ -235,42 +199,13 @@ def _write_config(model: Any, folder: str) -> None:
 
 
 def checkpoint_tensors(model: Any) -> dict[str, Any]:
-    """The weights under the names of a checkpoint, as ``_write_weights`` writes them; no copies, except of an adapter's sums."""
+    """The weights under the names of a checkpoint; no copies, except of an adapter's sums."""
     from transformers.core_model_loading import revert_weight_conversion
     from transformers.modeling_utils import remove_tied_weights_from_state_dict
 
     state = merged_weights(model) if has_adapter(model) else model.state_dict()
     tensors = revert_weight_conversion(model, remove_tied_weights_from_state_dict(dict(state), model))
     return {name: tensor.detach() for name, tensor in tensors.items()}
-
-
-def _write_weights(model: Any, folder: str, dtype: Any) -> None:
-    """Write safetensors files under the names of a checkpoint, shared matrices once, an adapter merged, in the sampler's format."""
-    from transformers.utils import logging
-
-    progress_bar = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        state = merged_weights(model) if has_adapter(model) else model.state_dict()
-        rounded: dict[int, Any] = {}  # by address, so that shared matrices stay shared
-        for name, tensor in state.items():
-            address = tensor.data_ptr()
-            if address not in rounded:
-                rounded[address] = tensor.to(dtype) if tensor.is_floating_point() else tensor
-            state[name] = rounded[address]
-        model.save_pretrained(folder, state_dict=state)
-    finally:
-        if progress_bar:
-            logging.enable_progress_bar()
-
-
-def tensors_in(folder: str) -> int:
-    """Count the tensors in the safetensors files of a folder."""
-    count = 0
-    for path in Path(folder).glob("*.safetensors"):
-        with loading(f"{path}: not readable weights"), safe_open(path, framework="pt") as file:
-            count += len(file.keys())
-    return count
 
 
 def _probe_ids(engine: Engine, vocabulary: int, picture: int) -> NDArray[np.int32]:

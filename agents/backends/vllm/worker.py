@@ -1,4 +1,4 @@
-"""The part that runs inside vLLM's worker: it loads weights from a folder, or from the trainer's tensors in its process.
+"""The part that runs inside vLLM's worker: it loads the trainer's tensors, which are in the same process.
 
 vLLM mixes the class into its own worker by name. ``reload_weights`` is the one call that works on CPUs and GPUs: plain
 ``load_weights`` fails on matrices that a CPU worker has repacked for its kernels.
@@ -6,8 +6,7 @@ vLLM mixes the class into its own worker by name. ``reload_weights`` is the one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 __all__ = ["WeightReceiver"]
@@ -22,37 +21,19 @@ class WeightReceiver:
     model_runner: Any
     reload_weights: Callable[..., None]
 
-    def creditflow_load(self, folder: str) -> int:
-        """Load the weights in a folder's safetensors files; returns the number of tensors."""
-        return self.creditflow_load_tensors(_tensors(Path(folder)))
-
     def creditflow_receive(self, tensors: Mapping[str, Any]) -> int:
-        """Load tensors by their names in a checkpoint; returns their number. For a worker in the trainer's own process."""
-        return self.creditflow_load_tensors(tensors.items())
-
-    def creditflow_load_tensors(self, tensors: Iterable[tuple[str, Any]]) -> int:
-        """Load pairs of name and tensor; returns their number."""
+        """Load tensors by their names in a checkpoint; returns how many were read."""
         read = 0
 
         def counting() -> Iterator[tuple[str, Any]]:
             nonlocal read
-            for pair in tensors:
+            for pair in tensors.items():
                 read += 1
                 yield pair
 
         self.reload_weights(weights_iterator=counting())
         _repack_tied_head(self.model_runner.get_model())
         return read
-
-
-def _tensors(folder: Path) -> Iterator[tuple[str, Any]]:
-    from safetensors import safe_open
-
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
-            names = file.keys()  # the file itself is not iterable
-            for name in names:
-                yield name, file.get_tensor(name)
 
 
 def _repack_tied_head(model: Any) -> None:

@@ -73,7 +73,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"model.path={start / 'model'}",
         "sft.steps=0",
         "generation.backend=vllm",
-        "rollout.asynchronous=false",
         "update.iterations=3",
     )
     return out
@@ -99,7 +98,7 @@ def test_a_run_samples_with_vllm_from_the_trainers_distribution(run: Path) -> No
 @pytest.mark.lora
 def test_a_lora_run_samples_with_vllm_from_the_merged_weights(run: Path, tmp_path: Path) -> None:
     train(
-        tmp_path / "lora", f"model.path={run / 'model'}", "sft.steps=0", "generation.backend=vllm", "rollout.asynchronous=false", "model.lora.rank=4",
+        tmp_path / "lora", f"model.path={run / 'model'}", "sft.steps=0", "generation.backend=vllm", "model.lora.rank=4",
         "update.optimizer.lr=0.01", "update.iterations=2",
     )  # fmt: skip
     rows = iterations(tmp_path / "lora")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from creditflow.agents.base import Decision, Question, TurnTokens, View
+from creditflow.agents.base import Decision, TurnTokens, View
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
 from creditflow.wrappers.group_env import GroupEnv
 
-__all__ = ["LEVELS", "AskedAgent", "Fragile", "WanderingAgent", "alive", "makers", "tasks"]
+__all__ = ["LEVELS", "Fragile", "WanderingAgent", "alive", "makers", "tasks"]
 
 LEVELS = ("########\n#@ $  .#\n#      #\n########", "#######\n#@ $ .#\n#     #\n#######", "#####\n#@$.#\n#####")
 
@@ -48,24 +47,6 @@ class WanderingAgent:
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
         assert parent.get_state() == child.get_state()
         self.forks.append((parent.get_state(), turns))
-
-
-class AskedAgent(WanderingAgent):
-    """The same, asked about single episodes; answers come when the schedule says so."""
-
-    def __init__(self, schedule: Any) -> None:
-        super().__init__()
-        self._schedule = schedule
-
-    @contextmanager
-    def questions(self) -> Iterator[Callable[[View], Question | Decision]]:
-        def ask(view: View) -> Question | Decision:
-            decision = self.decide(view)
-            if decision.stop is not None:
-                return decision
-            return Question(self._schedule.submit(lambda: decision), lambda answer: answer)
-
-        yield ask
 
 
 class Fragile(SokobanEnv):

@@ -1,4 +1,4 @@
-"""An inference engine for tests of weight pushes: it opens the pushed folders with transformers."""
+"""An inference engine for tests of weight pushes: transformers computes with the pushed tensors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import torch
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.backends.vllm.trained import tensors_in
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
 
 class TransformersEngine:
     """An inference engine made of transformers that records its calls; ``lose`` names calls without effect."""
 
-    block_size, exact, reads_tensors = 4, True, False
+    block_size, exact = 4, True
 
     def __init__(self, folder: str) -> None:
         config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
@@ -52,24 +51,18 @@ class TransformersEngine:
         best = int(table.argmax())
         return ProbeResult(np.array([best], np.int32), ({token: float(table[token]) for token in (best, 7, 9)},))
 
-    def load(self, folder: str) -> int:
-        from transformers import AutoModelForCausalLM
-
-        self.calls.append("load")
-        if self.model is None or "load" not in self.lose:
-            self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
-        return tensors_in(folder) - ("tensor" in self.lose)
-
     def receive(self, tensors: Mapping[str, Any]) -> int:
         from transformers import Qwen2Config, Qwen2ForCausalLM
 
         self.calls.append("receive")
+        if self.model is not None and "receive" in self.lose:
+            return len(tensors)
         self.model = Qwen2ForCausalLM(Qwen2Config(**self.config)).eval()
         missing, unexpected = self.model.load_state_dict(tensors, strict=False)
         assert not unexpected
         assert set(missing) <= {"lm_head.weight"}  # which a tied model has once
         self.model.tie_weights()
-        return len(tensors)
+        return len(tensors) - ("tensor" in self.lose)
 
     def reset_prefix_cache(self) -> bool:
         self.calls.append("reset_prefix_cache")

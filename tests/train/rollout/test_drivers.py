@@ -14,7 +14,6 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
-from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.play import continue_from, play_group
 from creditflow.train.settings.schema import EnvConfig
@@ -72,8 +71,8 @@ def by_engine() -> Trajectory:
     return RolloutEngine(make).play(Scripted(), [task()], seed=0)[0].trajectories[0]
 
 
-def by_asynchronous_engine() -> Trajectory:
-    return AsynchronousEngine(make, threads=2).play(Scripted(), [task()], seed=0)[0].trajectories[0]
+def by_engine_with_threads() -> Trajectory:
+    return RolloutEngine(make, threads=2).play(Scripted(), [task()], seed=0)[0].trajectories[0]
 
 
 def by_continuation() -> Trajectory:
@@ -94,7 +93,7 @@ def by_messages() -> Trajectory:
 
 
 @pytest.mark.parametrize(
-    "driver", [by_engine, by_asynchronous_engine, by_continuation, by_messages], ids=lambda driver: driver.__name__
+    "driver", [by_engine, by_engine_with_threads, by_continuation, by_messages], ids=lambda driver: driver.__name__
 )
 def test_every_driver_records_every_kind_of_decision_alike(driver: Callable[[], Trajectory]) -> None:
     expected, trajectory = by_group(), driver()
@@ -118,7 +117,7 @@ def test_the_record_says_which_turns_are_invalid_and_why() -> None:
         assert turns[name].invalid_reason, name
 
 
-@pytest.mark.parametrize("driver", [by_group, by_engine, by_asynchronous_engine, by_continuation])
+@pytest.mark.parametrize("driver", [by_group, by_engine, by_engine_with_threads, by_continuation])
 def test_every_driver_of_an_agent_keeps_its_tokens(driver: Callable[[], Trajectory]) -> None:
     tokens = driver().tokens
     assert tokens is not None

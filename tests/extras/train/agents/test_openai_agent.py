@@ -15,7 +15,6 @@ from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingCon
 from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
-from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
@@ -87,27 +86,11 @@ def test_episodes_carry_the_servers_ids(folder: str) -> None:
         assert np.allclose(one.tokens.logprobs[one.tokens.mask], -0.5)
 
 
-@pytest.mark.parametrize("prompting", ["", "react:"])
-def test_episodes_that_are_asked_about_one_by_one_are_those_of_lock_step(folder: str, prompting: str) -> None:
-    complete, _ = down(folder)
-    with openai_server(complete, roomy(root=folder)) as served:
-        agent = make_agent(f"{prompting}openai:{served.url}#toy")
-        tasks = panel_tasks(ENV, "small-v1:valid", 3)
-        in_step = RolloutEngine(group_env_factory(ENV, 2)).play(agent, tasks, seed=0)
-        before = len(served.bodies)
-        alone = AsynchronousEngine(group_env_factory(ENV, 2), threads=2).play(agent, tasks, seed=0)
-        assert all(len(body["prompt"]) == body["n"] == 1 for body in served.bodies[before:])
-        assert len(served.bodies) - before == 3 * 2 * 3
-    assert alone == in_step
-
-
 def test_an_episode_without_room_for_a_completion_stops_without_a_request(folder: str) -> None:
     complete, _ = down(folder)
     with openai_server(complete, roomy(root=folder, max_model_len=8)) as served:
         agent = make_agent(f"openai:{served.url}#toy")
-        [group] = AsynchronousEngine(group_env_factory(ENV, 2)).play(
-            agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0
-        )
+        [group] = RolloutEngine(group_env_factory(ENV, 2)).play(agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0)
         assert not served.bodies
     assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {("token_limit", 0)}
 

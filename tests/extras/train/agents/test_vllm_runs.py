@@ -1,6 +1,6 @@
 """Training runs that sample with vLLM: calls in order, logged pushes, and settings that are rejected before a run.
 
-The engine opens the pushed folders with transformers; vLLM itself is tested in the tier vllm.
+The engine computes with transformers; vLLM itself is tested in the tier vllm.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[TransformersEngine]:
 def test_a_run_syncs_plays_and_sleeps_in_turn_and_logs_every_push(
     config: dict[str, Any], trainer_of: Callable[..., Any], engines: list[TransformersEngine]
 ) -> None:
-    run = trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false", "update.iterations=2")
+    run = trainer_of(config, "generation.backend=vllm", "update.iterations=2")
     run.run()
     [engine] = engines
     order = [entry for i, entry in enumerate(engine.calls) if entry != "complete" or engine.calls[i - 1] != entry]
-    push = ["wake weights", "load", "wake kv_cache", "reset_prefix_cache", "probe"]
-    assert order == ["load", "reset_prefix_cache", "probe", *["complete", "sleep", *push] * 2]
+    push = ["wake weights", "receive", "wake kv_cache", "reset_prefix_cache", "probe"]
+    assert order == ["receive", "reset_prefix_cache", "probe", *["complete", "sleep", *push] * 2]
     rows = [json.loads(line) for line in (Path(config["out"]) / "metrics.jsonl").read_text().splitlines()]
     pushes = [row for row in rows if "push_difference" in row]
     assert len(pushes) == 2
@@ -56,8 +56,8 @@ def test_a_run_syncs_plays_and_sleeps_in_turn_and_logs_every_push(
 def test_a_push_that_fails_ends_the_run(
     config: dict[str, Any], trainer_of: Callable[..., Any], engines: list[TransformersEngine]
 ) -> None:
-    run = trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false", "update.optimizer.lr=0.05")
-    engines[0].lose = {"load"}
+    run = trainer_of(config, "generation.backend=vllm", "update.optimizer.lr=0.05")
+    engines[0].lose = {"receive"}
     with pytest.raises(WeightPushError, match="rl-0000001"):
         run.run()
 
@@ -74,7 +74,7 @@ def test_an_engine_that_runs_out_of_memory_names_its_share_of_the_gpu(
         def generate(self) -> None:
             raise RuntimeError("CUDA Error: out of memory at csrc/cumem_allocator.cpp:62")
 
-    run = trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false")
+    run = trainer_of(config, "generation.backend=vllm")
     full = object.__new__(VllmEngine)
     full._llm, full._broken = Full(), None
     monkeypatch.setattr(engines[0], call, lambda *_: full._call("generate"))
@@ -105,8 +105,8 @@ def test_a_run_without_vllm_installed_is_an_error_and_writes_nothing_and_its_dry
 
     monkeypatch.setattr(vllm_release, "_version", lambda name: None)
     with pytest.raises(MissingExtraError, match="vllm"):
-        trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false")
-    describe(settings_of(config, "generation.backend=vllm", "rollout.asynchronous=false", "device=auto"))
+        trainer_of(config, "generation.backend=vllm")
+    describe(settings_of(config, "generation.backend=vllm", "device=auto"))
     printed = capsys.readouterr().err
     assert "the sampler was not checked: vllm" in printed
     assert "vLLM's cache" in printed  # a table to plan by
@@ -128,6 +128,6 @@ def test_the_sampler_computes_in_the_dtype_of_the_setting(
     for setting in ("same", "bfloat16"):
         assemble.make_backend(
             toy_model(tied=True),
-            settings_of(config, "generation.backend=vllm", "rollout.asynchronous=false", f"rollout.dtype={setting}"),
+            settings_of(config, "generation.backend=vllm", f"rollout.dtype={setting}"),
         )
     assert dtypes == ["float32", "bfloat16"]

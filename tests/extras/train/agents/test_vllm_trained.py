@@ -1,13 +1,11 @@
 """A sampler with its own weights follows the trained model: every push is checked, and a failed one raises.
 
-The engine opens the pushed folders with transformers; vLLM itself is tested in the tier vllm.
+The engine computes with transformers; vLLM itself is tested in the tier vllm.
 """
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from creditflow.agents.backends.vllm.trained import (
     VllmTrainedBackend,
     checkpoint_tensors,
     probe_differences,
-    push_folder,
 )
 
 
@@ -61,13 +58,13 @@ def test_every_push_arrives_and_is_checked(model: Any) -> None:
         assert backend.sync_numbers["push_difference"] < 1e-5
         for ours, theirs in zip(model.parameters(), engine.model.parameters(), strict=True):
             assert torch.equal(ours, theirs)
-    assert engine.calls == ["load", "reset_prefix_cache", "probe"] * 3
+    assert engine.calls == ["receive", "reset_prefix_cache", "probe"] * 3
 
 
 def test_a_push_that_does_not_arrive_raises_and_nothing_is_sampled_afterwards(model: Any) -> None:
     backend, engine = follower(model)
     backend.sync("first")
-    engine.lose = {"load"}
+    engine.lose = {"receive"}
     move(model)
     with pytest.raises(WeightPushError, match=r"weights of second.*0\.001 is allowed"):
         backend.sync("second")
@@ -94,7 +91,7 @@ def test_an_incomplete_push_is_an_error_however_little_it_changes(model: Any, lo
 def test_the_tolerance_is_the_largest_allowed_difference(model: Any) -> None:
     backend, engine = follower(model, config=VllmConfig(tolerance=100.0))
     backend.sync()
-    engine.lose = {"load"}
+    engine.lose = {"receive"}
     move(model)
     backend.sync()
     assert backend.sync_numbers["push_difference"] > 1e-3
@@ -144,19 +141,6 @@ def test_a_probe_without_log_probabilities_is_a_failed_push(model: Any, monkeypa
         backend.sync()
 
 
-def test_an_engine_in_this_process_gets_the_tensors_and_nothing_is_written(
-    model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backend, engine = follower(model)
-    monkeypatch.setattr(engine, "reads_tensors", True)
-    monkeypatch.setattr(model, "save_pretrained", lambda *args, **options: pytest.fail("weights were written"))
-    move(model)
-    backend.sync("v1")
-    assert engine.calls == ["receive", "reset_prefix_cache", "probe"]
-    for ours, theirs in zip(model.parameters(), engine.model.parameters(), strict=True):
-        assert torch.equal(ours, theirs)
-
-
 def test_tensors_have_the_names_and_values_of_a_checkpoint(model: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
@@ -164,25 +148,6 @@ def test_tensors_have_the_names_and_values_of_a_checkpoint(model: Any, tmp_path:
     written, tensors = load_file(tmp_path / "model.safetensors"), checkpoint_tensors(model)
     assert tensors.keys() == written.keys()
     assert all(torch.equal(tensors[name], written[name]) for name in written)
-
-
-def test_weights_are_written_once_and_in_the_samplers_format(model: Any, tmp_path: Path) -> None:
-    from creditflow.agents.backends.vllm.trained import _write_weights
-
-    _write_weights(model, str(tmp_path), torch.bfloat16)
-    size = sum(path.stat().st_size for path in tmp_path.glob("*.safetensors"))
-    parameters = sum(parameter.numel() for parameter in model.parameters())  # a shared matrix is one parameter
-    assert 2 * parameters <= size < 2 * parameters + 8_192  # two bytes each, and the file's header
-
-
-@pytest.mark.parametrize(("room", "shared"), [(4.1, True), (3.9, False)])
-def test_weights_are_written_to_shared_memory_that_has_twice_the_room_they_need(
-    model: Any, monkeypatch: pytest.MonkeyPatch, room: float, shared: bool
-) -> None:
-    free = int(room * sum(parameter.numel() for parameter in model.parameters()))  # two bytes each, twice
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    with push_folder(model, torch.bfloat16) as folder:
-        assert (Path(folder).parent.name == "shm") is shared
 
 
 def test_the_tolerance_of_a_coarse_format_grows_with_what_it_does_to_the_model_itself(
@@ -194,18 +159,18 @@ def test_the_tolerance_of_a_coarse_format_grows_with_what_it_does_to_the_model_i
             parameter.mul_(10.0 if parameter.ndim > 1 else 1.0)
     backend, engine = follower(model, dtype="bfloat16")
     monkeypatch.setattr(engine, "exact", False)
-    load = engine.load
+    receive = engine.receive
 
-    def coarse(folder: str) -> int:
-        read = load(folder)
+    def coarse(tensors: Any) -> int:
+        read = receive(tensors)
         engine.model.to(torch.bfloat16)
         return read
 
-    monkeypatch.setattr(engine, "load", coarse)
+    monkeypatch.setattr(engine, "receive", coarse)
     backend.sync("v1")
     assert backend.sync_numbers["push_difference"] > COARSE_TOLERANCE
     move(model)
-    engine.lose.add("load")
+    engine.lose.add("receive")
     with pytest.raises(WeightPushError, match="is allowed"):
         backend.sync("v2")
 
@@ -231,30 +196,10 @@ def test_sleep_and_wake_surround_the_push_and_blocks_that_torch_caches_are_free_
         "sleep",
         "empty_cache",
         "wake weights",
-        "load",
+        "receive",
         "empty_cache",
         "wake kv_cache",
         "reset_prefix_cache",
         "probe",
         "complete",
     ]
-
-
-def test_no_weights_are_left_behind(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from creditflow.agents.backends.vllm import trained as vllm_trained
-
-    folders: list[str] = []
-    whole = vllm_trained._write_weights
-
-    def recording(model_: Any, folder: str, dtype: Any) -> None:
-        folders.append(folder)
-        whole(model_, folder, dtype)
-
-    monkeypatch.setattr(vllm_trained, "_write_weights", recording)
-    backend, engine = follower(model)
-    backend.sync()
-    monkeypatch.setattr(engine, "load", lambda folder: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        backend.sync()
-    assert len(folders) == 2
-    assert not any(Path(folder).exists() for folder in folders)
