@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.wrappers.canonical.embedding import HashingEmbedder
 from creditflow.wrappers.potentials import (
     Potentials,
     PotentialStore,
@@ -47,7 +46,6 @@ __all__ = ["FeaturePotentials", "FeatureStore", "ObservationFeatures", "Store", 
 FORMAT: Final = "creditflow-feature-potential/1"
 MAX_OBJECTS: Final = 16  # of a grid, in reading order: pairs of them are features
 _WORD = re.compile(r"\w+|[^\w\s]")
-_EMBEDDER: Final = HashingEmbedder(words=2, characters=0)
 WIDTHS: Final = tuple(2.0**k for k in range(-4, 3))  # of the cells of a number
 PAIR_WIDTHS: Final = (0.25, 1.0)  # of the joint cells of two
 MAX_PAIRED: Final = 16  # numbers of a vector: of longer ones there are no pairs
@@ -108,8 +106,7 @@ class ObservationFeatures:
             feature, weight = _of_grid(cells)
         elif isinstance(value, str):
             words = _WORD.findall(value.casefold())
-            vector = _EMBEDDER.embed([" ".join("□" if word in self.statement else word for word in words)])
-            feature, weight = vector.feature, vector.weight
+            feature, weight = _of_words(["□" if word in self.statement else word for word in words])
         else:
             array = np.asarray(value)
             if array.dtype.kind in "OSU" and isinstance(value, np.ndarray):
@@ -126,6 +123,26 @@ class ObservationFeatures:
 def _is_vector(items: Sequence[Any]) -> bool:
     """Whether a list has numbers alone."""
     return bool(items) and all(isinstance(item, bool | int | float | np.number | np.bool_) for item in items)
+
+
+def _of_words(words: Sequence[str]) -> tuple[NDArray[np.uint64], Floats]:
+    """Hashes and weights, square roots of relative frequencies, of words and pairs of words."""
+    digests = (blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in words)
+    hashed = np.array([int.from_bytes(digest, "big") for digest in digests], np.uint64)
+    hashes = np.concatenate([_rolled(hashed, 1), _rolled(hashed, 2)])
+    feature, count = np.unique(hashes, return_counts=True)
+    return feature, np.sqrt(count / max(len(hashes), 1))
+
+
+def _rolled(items: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+    """Hashes of the n-grams of a sequence (SplitMix64 after each item)."""
+    length = max(len(items) - n + 1, 0)
+    hashed = np.full(length, np.uint64(16 * n + 1))
+    for start in range(n):
+        hashed = (hashed + items[start : start + length]) * np.uint64(0x9E3779B97F4A7C15)  # modulo 2^64
+        hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashed ^ (hashed >> np.uint64(31))
 
 
 def _of_numbers(array: NDArray[Any]) -> tuple[NDArray[np.uint64], Floats]:

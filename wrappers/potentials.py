@@ -200,8 +200,7 @@ class PotentialStore:
         **parameters: parameters of the scheme on which its potential depends.
 
     Raises:
-        ConfigError: a scheme without potential, an invalid parameter, one on which the potential does not depend, merged
-            states, or ``window`` or ``max_tasks`` < 1.
+        ConfigError: a scheme without potential, an invalid parameter, one on which the potential does not depend, or ``window`` or ``max_tasks`` < 1.
     """
 
     def __init__(
@@ -226,11 +225,6 @@ class PotentialStore:
         if scheme == "grouptd" and parameters.setdefault("form", "stationary") != "stationary":
             raise ConfigError("a potential is a function of the state alone: grouptd needs form='stationary'")
         instance = make(scheme, **{**kind.fixed, **parameters})
-        if getattr(instance, "merge", "none") != "none":
-            raise ConfigError(
-                f"a potential is looked up by state keys, some of which are new, so {scheme} cannot merge similar states "
-                "here. Use merge='none', and CanonicalState to give equivalent texts one key"
-            )
         require_effect(scheme, parameters, kind.parameters)
         self.scheme, self.window, self.max_tasks, self.shuffle = scheme, window, max_tasks, shuffle
         self.anchored = kind.by_distance if anchored is None else anchored
@@ -483,7 +477,7 @@ class _Kind:
 
     Attributes:
         values: computes keys and Φ of the states of a group of one task; nan where there is no path to a success.
-        parameters: parameters of the scheme on which Φ depends; ``form`` and ``merge`` have one permitted value.
+        parameters: parameters of the scheme on which Φ depends; ``form`` has one permitted value.
         by_distance: whether Φ is a distance to success.
         from_rewards: whether Φ is made of rewards, so that it reads no success.
         goal: parameter that is Φ of a success; "" for 1.
@@ -557,16 +551,16 @@ def _hgpo(scheme: Any, group: Group) -> KeyedValues:
 
 POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
     {
-        "gigpo": _Kind(_mean_return, ("discount", "key", "merge"), from_rewards=True),
+        "gigpo": _Kind(_mean_return, ("discount", "key"), from_rewards=True),
         "graphgpo": _Kind(
             _graphgpo,
-            ("distance_discount", "key", "merge", "success_reward"),
+            ("distance_discount", "key", "success_reward"),
             by_distance=True,
             goal="success_reward",
         ),
         "grouptd": _Kind(
             _from_diagnostics,
-            ("discount", "form", "key", "merge", "outcome", "prior", "prior_weight"),
+            ("discount", "form", "key", "outcome", "prior", "prior_weight"),
             fixed=MappingProxyType({"divide_by_success": False}),
         ),
         "hgpo": _Kind(
@@ -575,7 +569,7 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
             from_rewards=True,
             depth="history_length",
         ),
-        "rewardflow": _Kind(_rewardflow, ("discount", "key", "merge"), by_distance=True),
+        "rewardflow": _Kind(_rewardflow, ("discount", "key"), by_distance=True),
     }
 )
 

@@ -1,47 +1,35 @@
 """Merging similar states of a group: the texts of the states, a partition of them, and a log rewritten by it.
 
-A scheme takes the partition as labels (``merge="hash"``), both for its graph and where it compares turns. Merging by a
-model happens before the scheme: ``merged_group`` replaces text keys by those of their clusters, and every scheme with
-``key="text"`` then sees merged states.
+``merged_group`` replaces text keys by those of their clusters, and every scheme with ``key="text"`` then sees merged states.
 
-The partition is by clusters of similar vectors: independent of input order, exact, and without comparing all pairs.
-Leader clustering in an order that depends on the items alone: each item joins the most similar leader before it, if one
+The partition is by clusters of similar vectors, independent of input order: leader clustering in an order that depends on the items alone: each item joins the most similar leader before it, if one
 is similar enough, else it becomes a leader. Every member therefore has at least similarity ``threshold`` to its leader.
 Single-linkage clustering would need no order, but would merge whole episodes: every page differs a little from the one
 before, so the states of an episode are a chain of similar pairs.
-
-The candidate leaders are found exactly, without random hashing:
-
-- Sparse vectors, features ordered from rare to common: an index of the leaders sums the products over a vector's
-  rarest features; the rest is bounded by Cauchy–Schwarz (prefix filtering, as in set-similarity joins).
-- Dense vectors: a projection never increases a distance, so leaders too far away in the directions of largest variance are
-  too far away.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr, unknown_name_error
-from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, SparseVectors
 from creditflow.wrappers.records.group import Group, StateIndex
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = [
-    "Clusters",
+    "DenseVectors",
+    "Embedder",
     "TextSource",
     "compared_keys",
     "compared_texts",
     "leader_clusters",
     "merged_group",
-    "merged_states",
     "renamed_texts",
     "similar_states",
     "state_texts",
@@ -50,7 +38,15 @@ __all__ = [
 TextSource = Literal["key", "observation"]
 _DIGEST = re.compile(r"(?:[\w-]+:)?[0-9a-f]{32,128}")
 ROUNDING = 1e-9  # precision of comparisons, so that results do not depend on the machine's rounding
-DIRECTIONS = 16  # number of directions in which dense vectors are compared first
+DenseVectors = NDArray[np.float32]  # (n, d), rows of length 1 (or 0: similar to nothing)
+
+
+class Embedder(Protocol):
+    """Map from texts to unit vectors whose inner product is their similarity. Equal texts have equal vectors."""
+
+    def embed(self, texts: Sequence[str]) -> DenseVectors:
+        """Return one row per text."""
+        ...
 
 
 def state_texts(group: Group, source: TextSource) -> list[str | None]:
@@ -116,9 +112,8 @@ def similar_states(
     threshold: float,
     *,
     source: TextSource = "key",
-    end_states: NDArray[np.bool_] | None = None,
-) -> Clusters:
-    """Partition the group's K text keys; see above for the rule.
+) -> NDArray[np.int32]:
+    """Partition the group's K text keys; returns int32 (K,), the key that represents each. See above for the rule.
 
     Shorter texts lead: of pages that differ by inserted noise, the one with least noise is nearest to all others. The
     partition depends on the set of texts alone, not on the order of trajectories or the number of visits.
@@ -128,36 +123,27 @@ def similar_states(
         embedder: embedder of the texts.
         threshold: minimum similarity of a state to its cluster's leader, in (0, 1].
         source: text of a state that is compared.
-        end_states: bool (N,), turns that lead to a typed terminal node; default the last turns of successes and failures.
 
     Raises:
         TrajectoryError: the group has no texts to compare (see ``state_texts``).
         ConfigError: the threshold or ``source`` is invalid.
     """
     states = group.states("text")
-    if end_states is None:
-        end_states = ended_turns(group)
     texts = state_texts(group, source)
-    compared = compared_keys(states, end_states)
+    compared = compared_keys(states, ended_turns(group))
     chosen = sorted(
         (len(text), text, states.keys[k], k) for k, text in enumerate(texts) if text is not None and compared[k]
     )
     number = np.array([k for *_, k in chosen], np.int32)
-    clusters = leader_clusters(embedder.embed([text for _, text, *_ in chosen]), range(len(chosen)), threshold)
     leader = np.arange(len(states.keys), dtype=np.int32)
-    similarity = np.ones(len(states.keys))
-    leader[number], similarity[number] = number[clusters.leader], clusters.similarity
-    return Clusters(leader, similarity, clusters.comparisons, clusters.visited)
+    vectors = embedder.embed([text for _, text, *_ in chosen])
+    leader[number] = number[leader_clusters(vectors, range(len(chosen)), threshold)]
+    return leader
 
 
 def compared_texts(group: Group, source: TextSource) -> list[str]:
     """The distinct texts that ``similar_states`` may compare."""
     return sorted({text for text in state_texts(group, source) if text is not None})
-
-
-def merged_states(states: StateIndex, leader: NDArray[np.int32]) -> StateIndex:
-    """Replace the index of every key by its leader's."""
-    return StateIndex(states.keys, leader[states.state], leader[states.next_state])
 
 
 def merged_group(group: Group, leader: NDArray[np.int32]) -> Group:
@@ -185,25 +171,8 @@ def renamed_texts(group: Group, names: Sequence[str]) -> Group:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Clusters:
-    """A partition of n items.
-
-    Attributes:
-        leader: int32 (n,), the leader of each item's cluster; leaders lead themselves.
-        similarity: float64 (n,), similarity of each item to its leader (1 for leaders).
-        comparisons: number of similarities computed; all pairs would be n (n − 1) / 2.
-        visited: number of index entries read to find candidates.
-    """
-
-    leader: NDArray[np.int32]
-    similarity: NDArray[np.float64]
-    comparisons: int
-    visited: int
-
-
-def leader_clusters(vectors: SparseVectors | DenseVectors, order: Sequence[int], threshold: float) -> Clusters:
-    """Cluster the rows of ``vectors``.
+def leader_clusters(vectors: DenseVectors, order: Sequence[int], threshold: float) -> NDArray[np.int32]:
+    """Cluster the rows of ``vectors``; returns int32 (n,), the leader of each row's cluster. Leaders lead themselves.
 
     Args:
         vectors: n rows of length 1.
@@ -215,148 +184,16 @@ def leader_clusters(vectors: SparseVectors | DenseVectors, order: Sequence[int],
     """
     if not 0.0 < threshold <= 1.0:
         raise ConfigError(f"a similarity threshold must lie in (0, 1], got {short_repr(threshold)}")
-    index: _Index = (
-        _Prefixes(vectors, threshold) if isinstance(vectors, SparseVectors) else _Projections(vectors, threshold)
-    )
-    rank = np.empty(len(vectors), np.int64)
-    rank[np.asarray(order, np.int64)] = np.arange(len(vectors))
-    leader = np.arange(len(vectors), dtype=np.int32)
-    similarity = np.ones(len(vectors))
-    comparisons = 0
+    rows = np.asarray(vectors, np.float64)
+    leader = np.arange(len(rows), dtype=np.int32)
+    leaders, of_leaders = list[int](), np.empty_like(rows)
     for i in order:
-        candidates = index.candidates(i)
-        comparisons += len(candidates)
-        if len(candidates):
-            scores = np.round(index.similarities(i, candidates), 9)
-            best = int(np.lexsort((rank[candidates], -scores))[0])  # the most similar; among equals the first leader
+        if leaders:
+            scores = np.round(of_leaders[: len(leaders)] @ rows[i], 9)
+            best = int(scores.argmax())  # among equals the first leader
             if scores[best] >= threshold - ROUNDING:
-                leader[i], similarity[i] = candidates[best], scores[best]
+                leader[i] = leaders[best]
                 continue
-        index.add(i)
-    return Clusters(leader, similarity, comparisons, index.visited)
-
-
-class _Index(Protocol):
-    """The leaders so far.
-
-    Attributes:
-        visited: number of entries read.
-    """
-
-    visited: int
-
-    def candidates(self, i: int) -> NDArray[np.int64]:
-        """Return all leaders that may be similar enough to row i, and possibly others."""
-        ...
-
-    def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Compute the inner products of row i with other rows."""
-        ...
-
-    def add(self, i: int) -> None:
-        """Make row i a leader."""
-        ...
-
-
-class _Prefixes:
-    """Leaders indexed by their features; a row queries with its rarest ones only.
-
-    Let p be a row's first features in order of rarity, up to where its rest r is shorter than the threshold t. With a
-    leader split at the same feature into p′ and r′, the inner product is p·p′ + r·r′ ≤ p·p′ + |r||r′|, and the index sums
-    p·p′: leaders for which the bound is below t need no comparison, those with p·p′ = 0 are never visited.
-    """
-
-    def __init__(self, vectors: SparseVectors, threshold: float) -> None:
-        self.visited = 0
-        self._threshold = threshold - ROUNDING
-        self._offsets = vectors.offsets
-        _, column, count = np.unique(vectors.feature, return_inverse=True, return_counts=True)
-        rank = np.empty(len(count), np.int64)
-        rank[np.argsort(count, kind="stable")] = np.arange(len(count))
-        row = np.repeat(np.arange(len(vectors)), np.diff(vectors.offsets))
-        self._width = max(len(count), 1)
-        cell = row * self._width + rank[column]
-        order = np.argsort(cell, kind="stable")
-        self._cell = cell[order]  # ascending: row by row, rare features first
-        self._feature = self._cell - row * self._width
-        self._weight = vectors.weight[order]
-        # squared length of each row from this feature on
-        done = np.concatenate([[0.0], np.cumsum(self._weight**2)])
-        self._rest = np.append(np.maximum(done[vectors.offsets[1:]][row] - done[:-1], 0.0), 0.0)
-        self._dense_row = np.zeros(self._width)  # buffer for one dense row, all zeros between calls
-        # leaders with feature f: a slice of these arrays with room for all rows that have it, and its length so far
-        self._start = np.concatenate([[0], np.cumsum(np.sort(count, kind="stable"))])
-        self._filled = np.zeros(self._width, np.int64)
-        self._leader = np.zeros(len(cell), np.int64)
-        self._leader_weight = np.zeros(len(cell))
-        self._leaders = np.zeros(len(vectors), np.int64)
-        self._size = 0
-
-    def candidates(self, i: int) -> NDArray[np.int64]:
-        first, end = int(self._offsets[i]), int(self._offsets[i + 1])
-        cut = first + int(np.count_nonzero(self._rest[first:end] >= self._threshold**2 - ROUNDING))
-        rarest = self._feature[first:cut]
-        sizes = self._filled[rarest]
-        self.visited += int(sizes.sum())
-        entries = np.arange(sizes.sum()) + np.repeat(self._start[rarest] - (np.cumsum(sizes) - sizes), sizes)
-        common = np.bincount(
-            self._leader[entries], self._leader_weight[entries] * np.repeat(self._weight[first:cut], sizes), self._size
-        )
-        number = np.flatnonzero(common)
-        leader = self._leaders[number]
-        at = self._feature[cut] if cut < end else self._width
-        position = np.searchsorted(self._cell, leader * self._width + at)
-        leader_rest = np.where(position < self._offsets[leader + 1], self._rest[position], 0.0)
-        rest = self._rest[cut] if cut < end else 0.0
-        return leader[common[number] + np.sqrt(rest * leader_rest) >= self._threshold - ROUNDING]
-
-    def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
-        features, weights = self._of(i)
-        self._dense_row[features] = weights
-        products = [float(self._dense_row[f] @ w) for f, w in map(self._of, others.tolist())]
-        self._dense_row[features] = 0.0
-        return np.array(products)
-
-    def add(self, i: int) -> None:
-        features, weights = self._of(i)
-        free = self._start[features] + self._filled[features]
-        self._leader[free], self._leader_weight[free] = self._size, weights
-        self._filled[features] += 1
-        self._leaders[self._size] = i
-        self._size += 1
-
-    def _of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        entries = slice(self._offsets[i], self._offsets[i + 1])
-        return self._feature[entries], self._weight[entries]
-
-
-class _Projections:
-    """Leaders indexed by their coordinates in the directions of largest variance."""
-
-    def __init__(self, vectors: DenseVectors, threshold: float) -> None:
-        self.visited = 0
-        self._vectors = np.asarray(vectors, np.float64)
-        centered = self._vectors - self._vectors.mean(axis=0) if len(vectors) else self._vectors
-        _, basis = np.linalg.eigh(centered.T @ centered)
-        self._projected = self._vectors @ basis[:, ::-1][:, :DIRECTIONS]
-        lengths = np.einsum("ij,ij->i", self._vectors, self._vectors)
-        # |x − y|² = |x|² + |y|² − 2 x·y, with single-precision vectors' lengths taken as they are
-        self._reach = float(2.0 * max(lengths.max(initial=1.0), 1.0) - 2.0 * (threshold - ROUNDING)) + ROUNDING
-        self._sorted: list[tuple[float, int]] = []
-
-    def candidates(self, i: int) -> NDArray[np.int64]:
-        coordinate, reach = float(self._projected[i, 0]), self._reach**0.5
-        low = bisect_left(self._sorted, (coordinate - reach, -1))
-        high = bisect_right(self._sorted, (coordinate + reach, len(self._projected)))
-        self.visited += high - low
-        window = np.array(sorted(leader for _, leader in self._sorted[low:high]), np.int64)
-        difference = self._projected[window] - self._projected[i]
-        within_reach: NDArray[np.int64] = window[np.einsum("ij,ij->i", difference, difference) <= self._reach]
-        return within_reach
-
-    def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
-        products: NDArray[np.float64] = self._vectors[others] @ self._vectors[i]
-        return products
-
-    def add(self, i: int) -> None:
-        insort(self._sorted, (float(self._projected[i, 0]), i))
+        of_leaders[len(leaders)] = rows[i]
+        leaders.append(i)
+    return leader

@@ -1,4 +1,4 @@
-"""Embedders by name: ``hash``, or ``hf:MODEL`` with any transformer encoder. torch is imported only then.
+"""Texts as unit vectors by any transformer encoder, embedded once per run. torch is imported only then.
 
 A model is a folder, or a name in the local Hugging Face cache. Nothing is downloaded.
 """
@@ -9,29 +9,17 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from creditflow.envs.errors import ConfigError, require_modules, unknown_name_error
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError, require_modules
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.model_folders import check_model_files
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import folder_settings
-from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, HashingEmbedder
+from creditflow.wrappers.canonical.merge import DenseVectors, Embedder
 
-__all__ = ["SentenceEmbedder", "make_embedder", "model_folder"]
-
-
-def make_embedder(name: str) -> Embedder:
-    """Make an embedder by name: "hash" or "hf:MODEL".
-
-    Raises:
-        ConfigError: an unknown name, or the model is not on this machine; suggests the nearest one.
-        MissingExtraError: "hf:" without torch and transformers.
-    """
-    kind, colon, model = name.partition(":")
-    if name == "hash":
-        return HashingEmbedder()
-    if kind == "hf" and colon:
-        return SentenceEmbedder(model)
-    raise unknown_name_error("embedder", name, ["hash", "hf:MODEL"])
+__all__ = ["CachedEmbedder", "SentenceEmbedder", "model_folder"]
 
 
 def model_folder(model: str) -> Path:
@@ -90,3 +78,36 @@ class SentenceEmbedder:
     def embed(self, texts: Sequence[str]) -> DenseVectors:
         """Embed texts; returns float32 (n, d)."""
         return self._encoder.passages(texts)
+
+
+class CachedEmbedder:
+    """Vectors of texts that were embedded before, so that a state is embedded once per run and not once per visit.
+
+    Args:
+        embedder: embeds the texts that are new, all of a call together.
+        capacity: number of texts that are remembered; beyond it, the ones added first are forgotten.
+
+    Attributes:
+        embedded: number of texts that the embedder has embedded.
+    """
+
+    def __init__(self, embedder: Embedder, capacity: int = 65_536) -> None:
+        if capacity < 1:
+            raise ConfigError(f"capacity must be at least 1, got {capacity}")
+        self._embedder, self._capacity = embedder, capacity
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        self.embedded = 0
+
+    def embed(self, texts: Sequence[str]) -> DenseVectors:
+        """Return one row per text; float32 (n, d)."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if new or not texts:
+            vectors = self._embedder.embed(new)
+            if not texts:
+                return vectors
+            self._vectors.update(zip(new, vectors, strict=True))
+            self.embedded += len(new)
+        rows = np.stack([self._vectors[text] for text in texts])
+        for text in list(self._vectors)[: max(0, len(self._vectors) - self._capacity)]:
+            del self._vectors[text]
+        return rows

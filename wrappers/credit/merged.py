@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical.embedding import CachedEmbedder
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.wrappers.canonical.merge import TextSource, compared_texts, merged_group, similar_states
+from creditflow.wrappers.canonical.sentence_embedder import CachedEmbedder, SentenceEmbedder
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 
@@ -27,7 +27,7 @@ class MergedByModel(Scheme):
         encoder: ``hf:`` and a model folder, or a name in the local Hugging Face cache.
 
     Raises:
-        ConfigError: the scheme compares other keys than texts.
+        ConfigError: the scheme compares other keys than texts, or no encoder is named.
     """
 
     scheme: Scheme
@@ -35,6 +35,8 @@ class MergedByModel(Scheme):
 
     def __post_init__(self) -> None:
         """Check the scheme's key, and take over what describes the scheme."""
+        if not self.encoder.startswith("hf:"):
+            raise unknown_name_error("value of merge", self.encoder, ["none", "hf:MODEL"])
         if getattr(self.scheme, "key", None) != "text":
             raise ConfigError(f"{self.scheme.name}: merge={self.encoder!r} compares texts; use key='text' with it")
         observed = ("observation",) if self._source == "observation" else ()
@@ -69,9 +71,7 @@ class MergedByModel(Scheme):
     @cached_property
     def embedder(self) -> CachedEmbedder:
         """The encoder with the vectors of the texts that it has seen."""
-        from creditflow.wrappers.canonical.sentence_embedder import make_embedder
-
-        return CachedEmbedder(make_embedder(self.encoder))
+        return CachedEmbedder(SentenceEmbedder(self.encoder.removeprefix("hf:")))
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -81,6 +81,6 @@ class MergedByModel(Scheme):
         """Merge the states of every group, and score the groups."""
         self.embedder.embed(sorted({text for group in groups for text in compared_texts(group, self._source)}))
         threshold = float(getattr(self.scheme, "merge_threshold", 0.9))
-        clusters = [similar_states(group, self.embedder, threshold, source=self._source) for group in groups]
-        merged = [merged_group(group, each.leader) for group, each in zip(groups, clusters, strict=True)]
+        leaders = [similar_states(group, self.embedder, threshold, source=self._source) for group in groups]
+        merged = [merged_group(group, leader) for group, leader in zip(groups, leaders, strict=True)]
         return self.scheme.assign_batch(merged)

@@ -19,6 +19,7 @@ from creditflow.envs.plugins import Code, Registry
 from creditflow.wrappers.credit.base import Credit, Scheme, Semantics, is_sum
 from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.credit.combined import SHARED_OPTIONS, Sum, parsed_sum, weighted
+from creditflow.wrappers.credit.states.keys import MergingScheme
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["SCHEMES", "assigned", "describe", "known", "load", "lookup", "make", "names", "option_names", "register"]
@@ -157,7 +158,7 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
             parameter goes to every scheme that has it.
         semantics: "paper" (the published formula) or "release" (what the released code computes). Each is a preset of
             parameter values, see ``describe(name)``.
-        **parameters: values that override the preset. Schemes with the parameter ``merge`` also take ``merge="hf:MODEL"``, a text encoder
+        **parameters: values that override the preset. A ``MergingScheme`` also takes ``merge="hf:MODEL"``, a text encoder
             that merges similar states (see ``merged.py``). Every scheme also takes ``centre="group"``, which centres its
             credit in each group, and ``divide_by_success=True`` (see ``combined.py``). grouptd has its own
             ``divide_by_success``.
@@ -169,17 +170,17 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
         return _make_sum(name, semantics, parameters)
     scheme = lookup(name)
     preset = scheme.preset(semantics)
-    encoder = parameters.get("merge")
-    if "merge" in preset and isinstance(encoder, str) and encoder.startswith("hf:"):
-        from creditflow.wrappers.credit.merged import MergedByModel
-
-        return MergedByModel(make(name, semantics=semantics, **{**parameters, "merge": "none"}), encoder)
+    encoder = str(parameters.pop("merge", "none")) if issubclass(scheme, MergingScheme) else "none"
     shared = {option: parameters.pop(option) for option in SHARED_OPTIONS if option in {*parameters} - {*preset}}
     for parameter in parameters:
         if parameter not in preset:
             raise unknown_name_error(f"parameter of {name}", parameter, (*preset, *SHARED_OPTIONS))
-    plain = scheme(**(preset | parameters))
-    return weighted(plain, **shared) if shared else plain
+    made = weighted(scheme(**(preset | parameters)), **shared)
+    if encoder == "none":
+        return made
+    from creditflow.wrappers.credit.merged import MergedByModel
+
+    return MergedByModel(made, encoder)
 
 
 def assigned(scheme: Scheme, groups: Sequence[Group], combine: Literal["mean", "sum"] = "mean") -> list[Credit]:
@@ -201,8 +202,8 @@ def assigned(scheme: Scheme, groups: Sequence[Group], combine: Literal["mean", "
 
 def _make_sum(text: str, semantics: Semantics, parameters: dict[str, Any]) -> Scheme:
     """Make the scheme of a sum. Centring and division are of the sum, and other parameters of the terms that have them."""
-    if str(encoder := parameters.get("merge", "")).startswith("hf:"):
-        raise ConfigError(f"merge={encoder!r} merges the states of one scheme, and {text} is a sum: use hash")
+    if encoder := parameters.get("merge"):
+        raise ConfigError(f"merge={encoder!r} merges the states of one scheme, and {text} is a sum")
     shared = {option: parameters.pop(option) for option in SHARED_OPTIONS if option in parameters}
     terms = parsed_sum(text)
     known_by = {name: lookup(name).preset(semantics) for _, name in terms}

@@ -104,7 +104,6 @@ outcome            return        return   return | success | score
 stats_over         trajectories  turns    trajectories | turns | first_turns
 std_eps            0.0           1e-06    float in [0, inf)
 key                state         text     state | text
-merge              none          none     none | hash
 merge_threshold    0.9           0.9      float in (0, 1]
 merge_text         key           key      key | observation
 distance_discount  0.1           0.1      float in (0, 1)"""

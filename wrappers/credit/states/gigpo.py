@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
@@ -32,7 +31,7 @@ class GiGPO(MergingScheme, ReleasedOutcomeScheme):
         outcome_scale: "std" divides the outcome by its standard deviation, "none" does not.
         step_scale: F_norm: "std", or "none" for 1. The paper uses both.
         similarity: 0 compares turns with equal keys. A value in (0, 1) clusters the keys greedily at that difflib
-            ratio, as released. The result then depends on the order of trajectories (with ``merge`` it does not).
+            ratio, as released. The result then depends on the order of trajectories.
     """
 
     name = "gigpo"
@@ -55,12 +54,6 @@ class GiGPO(MergingScheme, ReleasedOutcomeScheme):
     outcome_scale: Scale = "std"
     step_scale: Scale = "std"
     similarity: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        if self.similarity and self.merge != "none":
-            raise ConfigError("gigpo: similarity (released, greedy) and merge are mutually exclusive; choose one")
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""

@@ -8,8 +8,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical.merge import ended_turns
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.normalize import Scale, normalize
@@ -43,8 +41,7 @@ class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
         terminals: "typed": successes of the environment are goals, and failed ends are nodes of their own. "merged" (released
             code): episodes with a positive return end in a goal, and a failed end is the open state of the same key.
         similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily. Turns are still compared in exactly
-            equal states, as released. The result depends on the order of trajectories (with
-            ``merge`` it does not).
+            equal states, as released. The result depends on the order of trajectories.
     """
 
     name = "graphgpo"
@@ -89,19 +86,16 @@ class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
     terminals: Literal["typed", "merged"] = "typed"
     similarity: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        if self.similarity and self.merge != "none":
-            raise ConfigError("graphgpo: similarity (released, greedy) and merge are mutually exclusive; choose one")
-
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         outcome, turn_part = self.outcome_part(group, scale=self.outcome_scale)
-        goal, arrived, _ = self._ends(group)
-        labels = self.leaders(group)
-        states = self.states(group, labels)
+        arrays, states = group.arrays, self.states(group)
+        goal = arrays.returns > 0.0 if self.terminals == "merged" else None
+        labels = None
         if self.similarity:
+            arrived = (
+                arrays.last & (arrays.success if goal is None else goal)[arrays.trajectory]
+            )  # goals are not compared
             visited = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1)
             labels = greedy_similarity(states.keys, visited.ravel().tolist(), self.similarity)
         graph = StateGraph.from_group(
@@ -132,19 +126,6 @@ class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
             rewards=rewards,
             diagnostics={"step_advantage": compared, "graph": graph, **of_nodes(graph.keys, distance=distance)},
         )
-
-    def ended(self, group: Group) -> NDArray[np.bool_]:
-        """bool (N,), turns that lead to a goal, or, if terminal nodes are typed, to a failure."""
-        _, arrived, failed = self._ends(group)
-        return arrived | failed if self.terminals == "typed" else arrived
-
-    def _ends(self, group: Group) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which trajectories reach the goal, bool (G,), None for the successful ones; and turns to a goal and to a failure, bool (N,)."""
-        arrays = group.arrays
-        goal = arrays.returns > 0.0 if self.terminals == "merged" else None
-        reached = arrays.success if goal is None else goal
-        arrived = arrays.last & reached[arrays.trajectory]  # goal nodes are not compared
-        return goal, arrived, ended_turns(group) & ~arrived
 
     def _rewards(self, graph: StateGraph, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         """r of each turn (N,)."""

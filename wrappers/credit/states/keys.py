@@ -9,9 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical.embedding import HashingEmbedder
-from creditflow.wrappers.canonical.merge import ended_turns, merged_states, similar_states
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group, StateIndex
 
@@ -57,43 +54,15 @@ class StateScheme(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class MergingScheme(StateScheme):
-    """A scheme that can merge states with similar texts.
+    """A scheme whose states a text encoder can merge before it scores them: ``make(…, merge="hf:MODEL")``.
 
     Attributes:
-        merge: ours: "hash" merges text states with similar n-grams (``HashingEmbedder``), both in the graph and where
-            turns are compared, independent of the order of trajectories. Merging by a model happens before the
-            scheme: ``make(…, merge="hf:MODEL")``.
         merge_threshold: minimum cosine similarity of a state to the state that represents it, in (0, 1]. Papers merge at
-            0.9 (RewardFlow, search) and 0.95 (GraphGPO, advertisements), by a model's embeddings.
+            0.9 (RewardFlow, search) and 0.95 (GraphGPO, advertisements).
         merge_text: text that is compared: the text "key" itself, or the "observation" where keys are digests.
     """
 
     ranges = {"merge_threshold": "(0, 1]"}
 
-    merge: Literal["none", "hash"] = "none"
     merge_threshold: float = 0.9
     merge_text: Literal["key", "observation"] = "key"
-
-    def __post_init__(self) -> None:
-        """Check every parameter."""
-        super().__post_init__()
-        if self.merge != "none" and self.key != "text":
-            raise ConfigError(f"{self.name}: merge={self.merge!r} compares texts; use key='text' with it")
-
-    def ended(self, group: Group) -> NDArray[np.bool_]:
-        """bool (N,): turns that lead to a typed terminal node."""
-        return ended_turns(group)
-
-    def leaders(self, group: Group) -> NDArray[np.int32] | None:
-        """int32 (K,): the key that represents each of the group's keys, or None if nothing is merged."""
-        if self.merge == "none":
-            return None
-        clusters = similar_states(
-            group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, end_states=self.ended(group)
-        )
-        return clusters.leader
-
-    def states(self, group: Group, leaders: NDArray[np.int32] | None = None) -> StateIndex:
-        """The group's states by ``key``, after merging; ``leaders``: those of ``leaders(group)``, if the caller has them already."""
-        states, leaders = group.states(self.key), self.leaders(group) if leaders is None else leaders
-        return states if leaders is None else merged_states(states, leaders)

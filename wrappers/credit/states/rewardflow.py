@@ -46,8 +46,7 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
     R(s) = γ^d(s), where d is the number of hops to a success over the group's transitions, and R(s) = 0 if none is
     reachable (eqs. 2 to 4). Invalid transitions and those that do not change the state are pruned from the graph first.
     The mean and deviation at a state are those of its kept transitions, because Group(s) contains no others (eqs. 5 to 7).
-    A turn whose transition was pruned is in no Group(s), so it gets the outcome advantage alone. With ``merge``, similar states are one node before propagation, whose potential is at
-    least that of its best member.
+    A turn whose transition was pruned is in no Group(s), so it gets the outcome advantage alone.
 
     Two rules are ours, because the paper does not specify them. A success that cannot be reached from a state is left
     out of its mean (table 11's formula would give R = 0 to every state that misses one of several). A success has d =
@@ -111,11 +110,6 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
                 "rewardflow: pruning='alfworld' bridges skipped turns in the released propagation only; use "
                 "pruning='invalid', or propagation='first_seen_rewards'"
             )
-        if self.pruning == "alfworld" and self.merge != "none":
-            raise ConfigError(
-                "rewardflow: pruning='alfworld' reads the text of every state, which merge replaces by that of its "
-                "representative; use pruning='invalid' or merge='none'"
-            )
 
     @property
     def couples_groups(self) -> bool:
@@ -132,9 +126,8 @@ class RewardFlow(MergingScheme, ReleasedOutcomeScheme):
         return [self._assign(group, longest) for group in groups]
 
     def _assign(self, group: Group, longest: int) -> Credit:
-        leaders = self.leaders(group)
-        states = self.states(group, leaders)
-        graph = StateGraph.from_group(group, key=self.key, labels=leaders)
+        states = self.states(group)
+        graph = StateGraph.from_group(group, key=self.key)
         pruned = self._pruned(group, graph)
         if self.propagation == "first_seen_rewards":
             value, rewards = released_rewards(

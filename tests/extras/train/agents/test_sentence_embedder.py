@@ -23,7 +23,7 @@ from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.canonical.merge import merged_group, similar_states
-from creditflow.wrappers.canonical.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
+from creditflow.wrappers.canonical.sentence_embedder import SentenceEmbedder, model_folder
 from creditflow.wrappers.credit.merged import MergedByModel
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
@@ -101,8 +101,6 @@ def test_an_unknown_model_is_an_error_with_the_nearest_name(
         model_folder("someone/e5-smal")
     with pytest.raises(ConfigError, match=r"did you mean '.*tiny-encoder'"):
         model_folder(str(folder.with_name("tiny-encodr")))
-    with pytest.raises(ConfigError, match="did you mean 'hf:MODEL'"):
-        make_embedder("hf-MODEL")
     with pytest.raises(DataError, match=r"no config\.json"):
         model_folder(str(tmp_path))
 
@@ -138,7 +136,7 @@ def test_in_training_an_encoder_merges_states_as_in_a_log(folder: Path, name: st
     group = Group(
         (rollout("a", "a red mug", "the lamp", won=True), rollout("b", "a  red mug"), rollout("c", "blue mug"))
     )
-    merged = merged_group(group, similar_states(group, SentenceEmbedder(str(folder)), threshold).leader)
+    merged = merged_group(group, similar_states(group, SentenceEmbedder(str(folder)), threshold))
     ours = scheme_of(folder, name, threshold).assign(group)
     expected = credit.make(name, key="text", merge_threshold=threshold).assign(merged)
     np.testing.assert_array_equal(ours.flat_step_advantages, expected.flat_step_advantages)

@@ -44,7 +44,7 @@ PARTS: list[tuple[str, dict[str, Any]]] = [("grpo", {}), ("gigpo", {"discount": 
         (("credit.scheme=0.5*grpo + 0.5*gigp",), "did you mean 'gigpo'"),
         (("credit.scheme=grpo ++ gigpo",), "one plus sign"),
         (("credit.scheme=grpo + mt_ppo",), "configure a critic"),
-        (("credit.scheme=grpo + gigpo", "credit.parameters={merge: hf:NOWHERE, key: text}"), "is a sum: use hash"),
+        (("credit.scheme=grpo + gigpo", "credit.parameters={merge: hf:NOWHERE, key: text}"), "is a sum"),
         (("credit.scheme=grpo + stateless", "credit.overlong={max_tokens: 9, margin: 3}"), "'stateless' does not read"),
     ],
 )
