@@ -42,7 +42,6 @@ from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
 from creditflow.train.rollout.tasks import panel_tasks, training_tasks
 from creditflow.train.run import assemble
 from creditflow.train.run.folder import (
-    export_model,
     export_run,
     init_run_folder,
     keep_best,
@@ -61,7 +60,7 @@ from creditflow.train.run.iteration_log import (
     row_sums,
     stopwatch,
 )
-from creditflow.train.run.metrics_log import open_logger, profiled
+from creditflow.train.run.metrics_log import open_logger
 from creditflow.train.run.stop_request import StopRequest
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
@@ -146,8 +145,7 @@ class Trainer:
                 results["after_sft"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", 0)
             self._stop_if_asked()
             for iteration in range(self.progress.done, total):
-                with profiled(self.folder, iteration + 1, self.settings.log.profile):
-                    self._train_iteration(iteration)
+                self._train_iteration(iteration)
                 self.progress = Progress("rl", iteration + 1)
                 if every and (iteration + 1) % every == 0 and iteration + 1 < total:
                     self.evaluate_panel(self.settings.evaluation.panel, "valid", iteration + 1)
@@ -183,7 +181,7 @@ class Trainer:
             return
         start = time.perf_counter()
         groups = demonstrations(self.settings, self.tokenizer, self.tasks, self.ends)
-        rows = sft_rows(groups, sft.observation_weight)
+        rows = sft_rows(groups)
         plan = sft_plan(rows, sft.steps, sft.batch_tokens, self.settings.seed)
         self.logger.print(
             f"SFT: {describe_demonstrations(groups, rows)}, generated in {time.perf_counter() - start:.1f} s; {sft.steps} steps"
@@ -214,9 +212,8 @@ class Trainer:
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
             self.reference = load_or_save_reference(
-                self.folder, self.model, self.optimizer, self.settings.update.loss.reference_dtype,
-                begun=self.progress.done > 0,
-            )  # fmt: skip
+                self.folder, self.model, self.optimizer, begun=self.progress.done > 0
+            )
         self.annotators = run_annotators(self.settings, self.critic)
         self.backend.sync(self.progress.folder)
 
@@ -350,14 +347,9 @@ class Trainer:
     def _save(self) -> None:
         save_checkpoint(
             self.checkpoints, self.progress, self._trained_modules(), self.optimizer,
-            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, write=self._add_files,
+            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records},
         )  # fmt: skip
         self._saved = self.progress
-
-    def _add_files(self, checkpoint: Path) -> None:
-        """Write into a checkpoint what belongs to it beside weights and moments."""
-        if self.settings.checkpoint.hf:
-            export_model(checkpoint / "model", self._save_policy)
 
     def _save_policy(self, folder: Path) -> None:
         save_policy(self.model, self.tokenizer, self.settings, folder)

@@ -5,9 +5,6 @@ one (the last sampled token and the next message), left-padded to one width, wit
 slots. Rows whose episode has ended are dropped. A row is only continued by ids that begin with those it holds; if one
 request of a call does not (a windowed prompt, a new episode), all are computed from their whole ids, so the cache never
 affects a result.
-
-On a GPU ``cache="static"`` keeps shapes fixed (rows and slots in powers of two) so that the one-token step can be
-compiled into one graph.
 """
 
 from __future__ import annotations
@@ -16,13 +13,12 @@ import copy
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import torch
 import transformers
-from transformers import DynamicCache, StaticCache
+from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -39,7 +35,6 @@ from creditflow.agents.models.vision import (
     text_config,
     unseen_pictures,
 )
-from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["CACHE_ARGUMENT", "Cohort", "TransformersBackend", "growing_cache", "one_token_attention", "picture_names"]
 
@@ -49,12 +44,12 @@ class Cohort:
     """Rows that share one cache.
 
     Attributes:
-        keys: keys of the rows, in order; rows beyond them only pad a static shape.
+        keys: keys of the rows, in order.
         seen: int64 (R,), number of tokens of each conversation in the cache.
         held: for each key, ids that begin with those ``seen`` tokens.
         picture_names: for each key, the names of the pictures in those ids.
-        mask: bool (R, S), which cache slots hold a token of the row; S grows with a dynamic cache.
-        used: number of slots in use, ≤ S.
+        mask: bool (R, S), which cache slots hold a token of the row.
+        used: S, the number of slots in use.
         cache: the model's key-value cache.
     """
 
@@ -200,8 +195,6 @@ class TransformersBackend:
         model: the model, on its device.
         dtype: type of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself, or from a copy with
             its adapter merged. A copy must be refreshed with ``sync()`` after every update.
-        cache: "dynamic", or "static" for fixed shapes.
-        compile: compile the one-token step (static cache only).
         version: names the weights in logs.
 
     Attributes:
@@ -213,19 +206,9 @@ class TransformersBackend:
         model: Any,
         *,
         dtype: Any = None,
-        cache: Literal["dynamic", "static"] = "dynamic",
-        compile: bool = False,  # noqa: A002 - torch's name
         version: str = "0",
     ) -> None:
-        if cache not in ("dynamic", "static"):
-            raise ConfigError(f"cache must be 'dynamic' or 'static', got {short_repr(cache)}")
-        if compile and cache != "static":
-            raise ConfigError("compile needs cache='static': a growing cache has no fixed shape")
         self._vision = has_vision(model)
-        if self._vision and cache == "static":
-            raise ConfigError(
-                "vision-language models need rollout.cache: dynamic: a static cache was not tested with pictures"
-            )
         self._source = model
         first = next(model.parameters())
         converted = dtype is not None and dtype != first.dtype
@@ -240,14 +223,12 @@ class TransformersBackend:
         self.model.eval()
         self.device = first.device
         self.version = version
-        self._static = cache == "static"
         config = text_config(model)
         window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
         self.context = min(filter(None, (getattr(config, "max_position_embeddings", 0), window)), default=0)
         self.sync_numbers: dict[str, float] = {}
         self._cohort: Cohort | None = None
         self._distributions = Distributions()
-        self._step = torch.compile(self._forward, mode="reduce-overhead") if compile else self._forward
 
     def sync(self, version: str = "") -> None:
         """Copy the source model's weights and drop the cache of the old ones."""
@@ -298,25 +279,21 @@ class TransformersBackend:
 
         On a GPU a short completion takes less time than looking it up.
         """
-        if self.device.type != "cpu" or self._static or self._vision or sampling.max_new_tokens > LONGEST:
+        if self.device.type != "cpu" or self._vision or sampling.max_new_tokens > LONGEST:
             return False
         return self._cohort is None or self._cohort.continued_by(requests) is None
 
     def _generate(
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int], *, store: bool
     ) -> list[Completion]:
-        cohort, places = self._place(requests, sampling.max_new_tokens)
-        rows = len(cohort.seen)
-        logits, positions = self._read(cohort, requests, places)
-        self._check_length(cohort)
-        uniforms = np.zeros((rows, sampling.max_new_tokens))
-        uniforms[places] = [request.uniforms[: sampling.max_new_tokens] for request in requests]
+        cohort, rows = self._place(requests), len(requests)
+        logits, positions = self._read(cohort, requests)
+        uniforms = np.stack([request.uniforms[: sampling.max_new_tokens] for request in requests])
         uniform = torch.from_numpy(uniforms).to(self.device)
         ends = torch.tensor(sorted(end_ids), device=self.device)
-        running = torch.zeros(rows, dtype=torch.bool, device=self.device)
-        running[torch.from_numpy(places).to(self.device)] = True
+        running = torch.ones(rows, dtype=torch.bool, device=self.device)
         lengths = torch.zeros(rows, dtype=torch.long, device=self.device)
-        for row, request in zip(places.tolist(), requests, strict=True):
+        for row, request in enumerate(requests):
             cohort.seen[row], cohort.picture_names[row] = len(request.ids), picture_names(request)
         position = torch.from_numpy(cohort.seen).to(self.device)
         ahead = (
@@ -343,25 +320,25 @@ class TransformersBackend:
             following = (position + ahead)[:, None]
             if self._vision:
                 following = following.expand(3, -1, -1)
-            logits = self._forward_new(cohort, token[:, None], running[:, None], following, self._step)
+            logits = self._forward_new(cohort, token[:, None], running[:, None], following)
             position = position + running
         cohort.seen = position.cpu().numpy()
         ids = torch.stack(tokens, 1).to(torch.int32).cpu().numpy()
         token_logprobs = torch.stack(logprobs, 1).float().cpu().numpy()
         counts = lengths.cpu().numpy()
         token_entropies = torch.stack(entropies, 1).cpu().numpy() if entropies else np.zeros((rows, 0), np.float32)
-        for p, request in zip(places.tolist(), requests, strict=True):
-            cohort.held[p] = np.concatenate([request.ids, ids[p, : counts[p]]])
+        for row, request in enumerate(requests):
+            cohort.held[row] = np.concatenate([request.ids, ids[row, : counts[row]]])
         return [
             Completion(
-                ids[p, : counts[p]].copy(),
-                token_logprobs[p, : counts[p]].copy(),
-                token_entropies[p, : counts[p]].copy(),
+                ids[row, : counts[row]].copy(),
+                token_logprobs[row, : counts[row]].copy(),
+                token_entropies[row, : counts[row]].copy(),
             )
-            for p in places.tolist()
+            for row in range(rows)
         ]
 
-    def _read(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any]:
+    def _read(self, cohort: Cohort, requests: Sequence[GenerationRequest]) -> tuple[Any, Any]:
         """Run the model on all new tokens: logits (R, V) after the last ones, and their positions.
 
         Equal prompts of a new cohort are computed once: those of a group's first turn, and windowed prompts of the same state.
@@ -369,16 +346,15 @@ class TransformersBackend:
         first: dict[tuple[Any, ...], int] = {}
         for number, request in enumerate(requests):
             first.setdefault((request.ids.tobytes(), picture_names(request)), number)
-        if self._static or cohort.used or len(first) == len(requests):
-            block, real, positions = self._block(cohort, requests, places)
-            pictures = self._pictures(cohort, requests, places)
-            return self._forward_new(cohort, block, real, positions, self._forward, pictures), positions
+        if cohort.used or len(first) == len(requests):
+            block, real, positions = self._block(cohort, requests)
+            pictures = self._pictures(cohort, requests)
+            return self._forward_new(cohort, block, real, positions, pictures), positions
         once = [requests[number] for number in first.values()]
         alone = replace(cohort, seen=cohort.seen[: len(once)], mask=cohort.mask[: len(once)])
-        order = np.arange(len(once))
-        block, real, positions = self._block(alone, once, order)
-        pictures = self._pictures(alone, once, order)
-        logits = self._forward_new(alone, block, real, positions, self._forward, pictures)
+        block, real, positions = self._block(alone, once)
+        pictures = self._pictures(alone, once)
+        logits = self._forward_new(alone, block, real, positions, pictures)
         number_of = {key: number for number, key in enumerate(first)}
         rows = torch.tensor(
             [number_of[request.ids.tobytes(), picture_names(request)] for request in requests], device=self.device
@@ -387,86 +363,59 @@ class TransformersBackend:
         cohort.mask, cohort.used = alone.mask[rows], alone.used
         return logits[rows], positions[..., rows, :]
 
-    def _place(
-        self, requests: Sequence[GenerationRequest], max_new_tokens: int
-    ) -> tuple[Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
-        """The cohort of these requests, and the row of each request in it, int64 (requests,)."""
+    def _place(self, requests: Sequence[GenerationRequest]) -> Cohort:
+        """The cohort of these requests, whose rows are in their order."""
         cohort = self._cohort
         places = cohort.continued_by(requests) if cohort is not None else None
         if cohort is not None and places is not None:
-            if not self._static:
-                if places != list(range(len(cohort.seen))):
-                    cohort.keep(places, torch.tensor(places, device=self.device))
-                return cohort, np.arange(len(requests))
-            width = max(len(request.ids) - int(cohort.seen[row]) for row, request in zip(places, requests, strict=True))
-            if cohort.used + width + max_new_tokens <= cohort.mask.shape[1] and 2 * len(requests) > len(cohort.seen):
-                return cohort, np.array(places, np.int64)
-        return self._new_cohort(requests, max_new_tokens), np.arange(len(requests))
-
-    def _new_cohort(self, requests: Sequence[GenerationRequest], max_new_tokens: int) -> Cohort:
-        width = max(len(request.ids) for request in requests)
-        rows, slots = len(requests), 0
-        if self._static:
-            rows, slots = _power_of_two(rows), _power_of_two(2 * width + max_new_tokens)
-            cache: Any = StaticCache(config=self.model.config, max_cache_len=slots)
-        else:
-            cache = growing_cache(self.model.config)
+            if places != list(range(len(cohort.seen))):
+                cohort.keep(places, torch.tensor(places, device=self.device))
+            return cohort
+        rows = len(requests)
         self._cohort = Cohort(
             keys=[request.key for request in requests],
             seen=np.zeros(rows, np.int64),
             held=[np.zeros(0, np.int32)] * rows,
             picture_names=[()] * rows,
-            mask=torch.zeros((rows, slots), dtype=torch.bool, device=self.device),
+            mask=torch.zeros((rows, 0), dtype=torch.bool, device=self.device),
             used=0,
-            cache=cache,
+            cache=growing_cache(self.model.config),
         )
         return self._cohort
 
-    def _block(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any, Any]:
+    def _block(self, cohort: Cohort, requests: Sequence[GenerationRequest]) -> tuple[Any, Any, Any]:
         """The new tokens, left-padded: ids, whether they are real, and positions, each (R, W); with vision positions (3, R, W)."""
-        new_ids = [request.ids[int(cohort.seen[row]) :] for row, request in zip(places, requests, strict=True)]
+        new_ids = [request.ids[seen:] for seen, request in zip(cohort.seen.tolist(), requests, strict=True)]
         width = max(map(len, new_ids))
         ids = np.zeros((len(cohort.seen), width), np.int64)
         real = np.zeros(ids.shape, np.bool_)
         positions = np.zeros((3, *ids.shape) if self._vision else ids.shape, np.int64)
-        for row, new, request in zip(places.tolist(), new_ids, requests, strict=True):
-            seen = int(cohort.seen[row])
+        for row, (seen, new, request) in enumerate(zip(cohort.seen.tolist(), new_ids, requests, strict=True)):
             ids[row, width - len(new) :] = new
             real[row, width - len(new) :] = True
             of_row = rope_positions(request.ids, request.pictures) if self._vision else np.arange(seen + len(new))
             positions[..., row, width - len(new) :] = of_row[..., seen:]
         return tuple(torch.from_numpy(a).to(self.device) for a in (ids, real, positions))
 
-    def _pictures(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> dict[str, Any]:
+    def _pictures(self, cohort: Cohort, requests: Sequence[GenerationRequest]) -> dict[str, Any]:
         """The pictures whose tokens are new, in the order of the rows."""
-        order = sorted(zip(places.tolist(), requests, strict=True), key=itemgetter(0))
-        new = [unseen_pictures(request.ids, request.pictures, int(cohort.seen[row])) for row, request in order]
+        rows = zip(cohort.seen.tolist(), requests, strict=True)
+        new = [unseen_pictures(request.ids, request.pictures, seen) for seen, request in rows]
         return picture_tensors([picture for of_row in new for picture in of_row], self.device)
 
     def _forward_new(
-        self, cohort: Cohort, ids: Any, real: Any, positions: Any, forward: Any, pictures: dict[str, Any] | None = None
+        self, cohort: Cohort, ids: Any, real: Any, positions: Any, pictures: dict[str, Any] | None = None
     ) -> Any:
         """Run the model on (R, W) new tokens; returns float32 logits (R, V) after the last."""
         width = ids.shape[1]
-        if self._static:
-            cohort.mask[:, cohort.used : cohort.used + width] = real
-        else:
-            cohort.mask = torch.cat([cohort.mask, real], 1)
+        cohort.mask = torch.cat([cohort.mask, real], 1)
         slots = torch.arange(cohort.mask.shape[1], device=self.device)
         queries = torch.arange(cohort.used, cohort.used + width, device=self.device)
         past = slots[None, :] <= queries[:, None]
         itself = slots[None, :] == queries[:, None]  # padding attends to itself: a softmax over nothing is undefined
         visible = (cohort.mask[:, None, :] & past) | itself
         cohort.used += width
-        return forward(ids, visible[:, None], positions, cohort.cache, **(pictures or {}))
-
-    def _check_length(self, cohort: Cohort) -> None:
-        """Before 5.4, transformers counts a static cache's slots whose key is not zero: padding may have zero keys."""
-        if self._static and (length := int(cohort.cache.get_seq_length())) != cohort.used:
-            raise ConfigError(
-                f"the static cache of this transformers release counts {length} tokens instead of {cohort.used}, so it "
-                "would overwrite them; install transformers 5.4 or newer, or use cache='dynamic'"
-            )
+        return self._forward(ids, visible[:, None], positions, cohort.cache, **(pictures or {}))
 
     def _forward(self, ids: Any, visible: Any, positions: Any, cache: Any, **pictures: Any) -> Any:
         out = self.model(
@@ -479,7 +428,3 @@ class TransformersBackend:
             **pictures,
         )
         return completion_logits(self.model, out.logits[:, -1].float())
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu.gradients import gradient_gap, largest, weighted_gradient, within
+from gpu.gradients import largest, within
 from gpu.packing_checks import packing_checks
 from gpu.rows import HIGHEST, LOWEST, uneven_rows
 
@@ -27,7 +27,7 @@ from creditflow.train.policy.samples import Row
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
 
-__all__ = ["checks", "compiled_update", "vllm_calls"]
+__all__ = ["checks", "vllm_calls"]
 
 FP32, BF16 = 1e-4, 0.2  # largest |difference| of a log-probability
 
@@ -38,7 +38,6 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
     model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1, device=device)
     named: dict[str, Callable[[], dict[str, Any]]] = {
         "sampler-dynamic": partial(_sampler, model, {}, FP32),
-        "sampler-static": partial(_sampler, model, {"cache": "static"}, FP32),
         "sampler-bfloat16": partial(_sampler, model, {"dtype": torch.bfloat16}, BF16),
         "split": partial(_layouts, model, {"batch_tokens": 64}),
         "chunks": partial(_layouts, model, {"logits_chunk": 5}),
@@ -48,9 +47,6 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
         "turn-ratio": partial(_turn_ratio, device),
         "first-ratio": partial(_first_ratio, model),
     }
-    if device.type == "cuda":
-        named["sampler-compiled"] = partial(_sampler, model, {"cache": "static", "compile": True}, FP32)
-        named["update-compiled"] = partial(compiled_update, model)
     named["vllm"] = partial(vllm_calls, model)
     return named
 
@@ -114,13 +110,6 @@ def _layouts(model: Any, options: dict[str, Any]) -> dict[str, Any]:
     rows = uneven_rows()
     gap = float(np.abs(_flat(model, rows, **options) - _flat(model, rows)).max())
     return within(gap, FP32, str(options))
-
-
-def compiled_update(model: Any) -> dict[str, Any]:
-    """Compiling changes neither log-probabilities nor the gradient, in one chunk."""
-    rows = uneven_rows()
-    plain, found = (weighted_gradient(model, rows, "packed", 4096, compiled=compiled) for compiled in (False, True))
-    return within(gradient_gap(found, plain), FP32, "compiled update")
 
 
 def _autocast(model: Any) -> dict[str, Any]:

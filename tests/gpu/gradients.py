@@ -15,15 +15,13 @@ from creditflow.train.policy.samples import Row
 __all__ = ["gradient_gap", "largest", "weighted_gradient", "within"]
 
 
-def weighted_gradient(
-    model: Any, rows: Sequence[Row], packing: Packing, budget: int, *, compiled: bool = False
-) -> tuple[Any, Any]:
+def weighted_gradient(model: Any, rows: Sequence[Row], packing: Packing, budget: int) -> tuple[Any, Any]:
     """Log-probabilities by row, and the gradient of their sum weighted by the advantages, each float32 (n,)."""
     device = next(model.parameters()).device
     model.zero_grad(set_to_none=True)
     found: dict[int, Any] = {}
     for batch in batches_of(rows, budget, device, packing):
-        logprob = token_logprobs(model, batch, compiled=compiled).logprob
+        logprob = token_logprobs(model, batch).logprob
         weight = torch.from_numpy(np.concatenate([rows[i].advantage for i in batch.rows])).to(device, torch.float32)
         (logprob * weight).sum().backward()
         found |= dict(zip(batch.rows, logprob.detach().split([len(rows[i].target) for i in batch.rows]), strict=True))

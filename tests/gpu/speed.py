@@ -1,6 +1,6 @@
 """Throughput on a device, next to its measured ceilings: matrix products and memory traffic.
 
-The sampler with a growing, a fixed and a compiled cache; the update in every layout of micro-batches, whole, compiled and with
+The sampler; the update in every layout of micro-batches, whole and with
 LoRA; and iterations of the trainer itself, with the time of their parts.
 """
 
@@ -56,8 +56,7 @@ def measurements(
     named: dict[str, Callable[[], dict[str, Any]]] = {
         "ceilings": partial(_ceilings, device, ceilings, toy),
         "sft": partial(_sft, model, device, ceilings, toy),
-        "rollout-dynamic": partial(_rollout, model, device, ceilings, toy, {}),
-        "rollout-static": partial(_rollout, model, device, ceilings, toy, {"cache": "static"}),
+        "rollout-dynamic": partial(_rollout, model, device, ceilings, toy),
         "update-padded": partial(_update, model, device, ceilings, toy, "padded", _random_rows(toy)),
         "update-packed": partial(_update, model, device, ceilings, toy, "packed", _random_rows(toy)),
         "update-groups-padded": partial(_update, model, device, ceilings, toy, "padded", _groups(toy)),
@@ -65,10 +64,6 @@ def measurements(
         "update-lora": partial(_lora, device, ceilings, toy, "bfloat16"),
         "update-lora-float32": partial(_lora, device, ceilings, toy, "none"),
     }
-    if device.type == "cuda":  # compiling takes a minute on a CPU
-        compiled = {"cache": "static", "compile": True}
-        named["rollout-compiled"] = partial(_rollout, model, device, ceilings, toy, compiled)
-        named["update-compiled"] = partial(_update, model, device, ceilings, toy, "packed", _random_rows(toy), True)
     return named
 
 
@@ -164,11 +159,10 @@ def _update(
     toy: bool,
     packing: Any,
     rows: list[Row],
-    compiled: bool = False,
     precision: str = "bfloat16",
 ) -> dict[str, Any]:
     """Tokens are those of rows, so that shared prompts show in the throughput, also against the ceiling."""
-    config = UpdateConfig(batch_tokens=2048 if toy else 131_072, packing=packing, logits_chunk=8192, compile=compiled)
+    config = UpdateConfig(batch_tokens=2048 if toy else 131_072, packing=packing, logits_chunk=8192)
     optimizer = make_optimizer(model, OptimizerConfig(lr=1e-6))
     step = partial(
         update_policy, model, optimizer, rows, OldLogprobs(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,
@@ -190,13 +184,13 @@ def _lora(device: Any, ceilings: dict[str, float], toy: bool, precision: str) ->
     return found | {"trained_parameters": trained}
 
 
-def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, options: dict[str, Any]) -> dict[str, Any]:
+def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
     """Sampled tokens a second over three turns, without an environment, and the fraction of the memory ceiling.
 
     A step of one token reads every weight once: weights' bytes × steps / seconds, against a measured copy.
     """
     dtype = None if device.type == "cpu" else torch.bfloat16
-    backend = TransformersBackend(model, dtype=dtype, **options)
+    backend = TransformersBackend(model, dtype=dtype)
     rows, longest, turns = (4, 4, 2) if toy else (1024, 16, 3)
     sampling, counted = Sampling(max_new_tokens=longest), {"tokens": 0, "steps": 0}
 

@@ -10,8 +10,7 @@ GGUF files must have the llama architecture, weights in F32, F16, BF16, Q4_0, Q4
 tokenizer. Anything else (another pre-tokenizer, scaled rotary embeddings, other formats) is an error that names it.
 
 A run keeps its last checkpoint.keep checkpoints (0: all of them). An exported one comes with the prompts and the
-tokenizer of the run. With checkpoint.hf=true the run writes such a folder into every checkpoint, and
-checkpoint.best=true keeps the policy that did best on the validation tasks as OUT/best.
+tokenizer of the run. checkpoint.best=true keeps the policy that did best on the validation tasks as OUT/best.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ RUN = Output(
     cleared=True,
     owned=named(
         "config.yaml", RUN_FILE, "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged", "best",
-        "profile", "tensorboard", "wandb", "verl",
+        "tensorboard", "wandb", "verl",
     ),
 )  # fmt: skip
 

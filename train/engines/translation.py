@@ -39,8 +39,6 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "rollout.concurrent_groups": "vLLM bounds its memory itself",
     "rollout.attempts": "groups are sampled once",
     "rollout.resample": "groups are sampled once",
-    "rollout.cache": "for generation.backend: transformers",
-    "rollout.compile": "for generation.backend: transformers",
     "rollout.branching": "no episode branches: rollout.branching.max_trajectories is 0",
     "generation.vllm": "read with generation.backend: vllm; verl's own defaults apply",
     "generation.vllm.tolerance": "verl logs training/rollout_probs_diff instead of a check after every push",
@@ -48,13 +46,11 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "critic": "there is no critic",
     "evaluation.final_panel": "the command printed at the end evaluates it",
     "evaluation.final_limit": "the command printed at the end evaluates the whole panel",
-    "checkpoint.hf": "a merger writes OUT/model after training",
     "checkpoint.best": "a merger writes OUT/model after training",
     "update.row_layout": "a row of verl is an episode, with prompting.history: window a turn; the loss is the same",
     "update.minibatch_unit": "update.minibatch_size is 0",
     "update.loss.kl_kind": "update.loss.kl_weight is 0",
     "update.loss.kl_in": "update.loss.kl_weight is 0",
-    "update.loss.reference_dtype": "update.loss.kl_weight is 0",
     "update.loss.importance_cap": "update.old_logprobs: sampler leaves it nothing to do",
     "update.optimizer.min_lr_fraction": "for a schedule that decays",
     "evaluation.temperature": "evaluation.samples is 0: validation is greedy",
@@ -288,7 +284,7 @@ def _actor(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line(f"{name}.ppo_max_token_len_per_gpu", tokens, ("update.batch_tokens",), "at least one row"),
         Line(f"{name}.entropy_from_logits_with_chunking", True, (), "the logits of a micro-batch do not fit at once"),
         Line(f"{name}.entropy_from_logits_chunk_size", update.logits_chunk, ("update.logits_chunk",)),
-        Line(f"{name}.use_torch_compile", update.compile, ("update.compile",)),
+        Line(f"{name}.use_torch_compile", False, (), "verl's default compiles"),
         Line(f"{name}.loss_agg_mode", mode, mode_names),
         Line(f"{name}.policy_loss.loss_mode", "vanilla", ("update.loss.ratio",), "a ratio of each token"),
         Line(f"{name}.clip_ratio", loss.clip_low, ("update.loss.clip_low",)),
@@ -314,9 +310,9 @@ def _actor(settings: TrainConfig, facts: Facts) -> list[Line]:
     if loss.kl_weight:
         lines.append(Line(f"{name}.kl_loss_coef", loss.kl_weight, ("update.loss.kl_weight",)))
         lines.append(Line(f"{name}.kl_loss_type", KL_KINDS[loss.kl_kind], ("update.loss.kl_kind", "update.loss.kl_in")))
-        reference = "bf16" if "bf16" in (precision, {"bfloat16": "bf16"}.get(loss.reference_dtype)) else "fp32"
+        reference = "bf16" if precision == "bf16" else "fp32"
         lines += [
-            Line("actor_rollout_ref.ref.fsdp_config.model_dtype", reference, ("model.autocast", "update.loss.reference_dtype"), "the reference only runs forward"),
+            Line("actor_rollout_ref.ref.fsdp_config.model_dtype", reference, ("model.autocast",), "the reference only runs forward"),
             Line("actor_rollout_ref.ref.fsdp_config.mixed_precision", mixed, ("model.autocast",)),
         ]  # fmt: skip
     if optimizer.schedule != "constant":
@@ -445,14 +441,6 @@ def _trainer(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line("trainer.default_local_dir", f"{_folder(settings)}/checkpoints", ("out",)),
         Line("trainer.resume_mode", "auto", (), "continues from the latest checkpoint, if there is one"),
     ]  # fmt: skip
-    if log.profile:
-        lines += [
-            Line("global_profiler.tool", "torch", ("log.profile",)),
-            Line("global_profiler.steps", [log.profile], ("log.profile",)),
-            Line("global_profiler.save_path", f"{_folder(settings)}/profile", ("out",)),
-            Line("actor_rollout_ref.actor.profiler.enable", True, ("log.profile",)),
-            Line("actor_rollout_ref.actor.profiler.ranks", [0], ("log.profile",)),
-        ]
     if settings.verl.ray:
         lines.append(Line("ray_kwargs.ray_init.address", settings.verl.ray, ("verl.ray",)))
     return lines
@@ -536,10 +524,8 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         yield Remark(("update.iterations",), "there is nothing to train")
     if loss.kl_weight and loss.kl_in == "reward":
         yield Remark(("update.loss.kl_in",), "verl would change rewards token by token after credit is assigned: loss")
-    if settings.checkpoint.hf or settings.checkpoint.best:
-        yield Remark(
-            ("checkpoint.hf", "checkpoint.best"), "verl's merger writes OUT/model from the last checkpoint alone: false"
-        )
+    if settings.checkpoint.best:
+        yield Remark(("checkpoint.best",), "verl's merger writes OUT/model from the last checkpoint alone: false")
     if update.optimizer.schedule == "linear":
         yield Remark(("update.optimizer.schedule",), "verl's FSDP engine has constant and cosine")
     rows_of_turns = settings.prompting.history == "window"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -69,11 +69,8 @@ def save_checkpoint(
     *,
     keep: int = 0,
     extra: Mapping[str, Any] | None = None,
-    write: Callable[[Path], None] | None = None,
 ) -> Path:
     """Write ``folder/<phase>-<number>`` completely or not at all, then delete all but the latest ``keep``.
-
-    ``write`` adds further files to the folder.
 
     Raises:
         DataError: it could not be written (a full disk); earlier checkpoints are untouched.
@@ -85,8 +82,6 @@ def save_checkpoint(
             save_file(_contiguous(_moments(optimizer)), temporary / "optimiser.safetensors")
             state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
             (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
-            if write is not None:
-                write(temporary)
     except (OSError, SafetensorError) as error:
         last = latest_checkpoint(folder)
         remaining = f"the latest complete checkpoint is {last}" if last else "there is no earlier one"

@@ -70,8 +70,7 @@ class Critic(torch.nn.Module):
             before: the decoder's ``hidden_before``, if it was computed already.
         """
         states = hidden_before(self.decoder, batch) if before is None else before
-        read = states.detach() if self.shared and self.config.detach else states
-        return batch.by_target(self.head(read.float())[:, 0])
+        return batch.by_target(self.head(states.float())[:, 0])
 
     def loss(self, batch: MicroBatch, rows: Sequence[Row], count: int, before: Any | None = None) -> dict[str, Any]:
         """The summed value loss of one micro-batch, divided by ``count``, the number of value targets of the minibatch.

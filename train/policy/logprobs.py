@@ -6,7 +6,7 @@ pass recomputes each chunk. Memory for logits is chunk × V instead of B × T ×
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +15,12 @@ from torch.utils.checkpoint import checkpoint
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.models.vision import completion_logits, decoder_of, has_vision, text_config
-from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.batching import MicroBatch
 from creditflow.train.policy.nucleus import Nuclei, allowed_tokens, nuclei_of
 from creditflow.train.policy.packing.attention import packed_hidden
 
-__all__ = ["TokenLogprobs", "check_compiler", "check_model", "hidden_before", "token_logprobs"]
+__all__ = ["TokenLogprobs", "check_model", "hidden_before", "token_logprobs"]
 
 
 class TokenLogprobs(NamedTuple):
@@ -76,7 +76,6 @@ def token_logprobs(
     before: Any | None = None,
     truncation: Sampling | None = None,
     nuclei: Nuclei | None = None,
-    compiled: bool = False,
 ) -> TokenLogprobs:
     """Log-probability of every target token, and the entropy of its distribution (nats).
 
@@ -88,7 +87,6 @@ def token_logprobs(
         before: ``hidden_before`` of the model's decoder, if it was computed already.
         truncation: top_p and top_k of the sampler, if it truncates: probabilities are then over each token's nucleus.
         nuclei: nuclei of the batch's target tokens; None computes them from the model's own logits.
-        compiled: compile what follows the output layer, unless the sampler truncates; results differ by rounding.
     """
     before = hidden_before(decoder_of(model), batch) if before is None else before
     target = batch.target
@@ -99,7 +97,7 @@ def token_logprobs(
     for start in range(0, len(target), logits_chunk):
         chunk = slice(start, start + logits_chunk)
         chunk_nuclei = None if nuclei is None else nuclei.select(np.arange(len(target))[chunk])
-        arguments = (head, before[chunk], target[chunk], temperature, truncation, chunk_nuclei, compiled)
+        arguments = (head, before[chunk], target[chunk], temperature, truncation, chunk_nuclei)
         if torch.is_grad_enabled() and len(target) > logits_chunk:
             chunks.append(checkpoint(_logprob_entropy, *arguments, use_reentrant=False))
         else:
@@ -124,45 +122,17 @@ def _logprob_entropy(
     temperature: float,
     truncation: Sampling | None,
     nuclei: Nuclei | None,
-    compiled: bool,
 ) -> tuple[Any, Any, Nuclei | None]:
-    logits = head(states)
+    logits = head(states).float() / temperature
     if truncation is None:
-        return *(_compiled() if compiled else _of_logits)(logits, target, temperature), None
-    logits = logits.float() / temperature
+        log_probs = torch.log_softmax(logits, -1)
+        logprob = log_probs.gather(-1, target[:, None])[:, 0]  # before the entropy: gradients are added in this order
+        return logprob, -(log_probs.exp() * log_probs).sum(-1), None
     allowed = allowed_tokens(logits, target, truncation, nuclei)
     log_probs = torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
     logprob = log_probs.gather(-1, target[:, None])[:, 0]
     entropy = -(log_probs.exp() * log_probs.masked_fill(~allowed, 0.0)).sum(-1)
     return logprob, entropy, nuclei_of(allowed) if nuclei is None and not torch.is_grad_enabled() else None
-
-
-def _of_logits(logits: Any, target: Any, temperature: float) -> tuple[Any, Any]:
-    log_probs = torch.log_softmax(logits.float() / temperature, -1)
-    logprob = log_probs.gather(-1, target[:, None])[:, 0]  # before the entropy: gradients are added in this order
-    return logprob, -(log_probs.exp() * log_probs).sum(-1)
-
-
-@cache
-def _compiled() -> Any:
-    """One kernel for any number of target tokens instead of a pass over the logits per operation."""
-    return torch.compile(_of_logits, dynamic=True)
-
-
-def check_compiler(device: Any) -> None:
-    """Compile for a device what ``token_logprobs`` compiles.
-
-    Raises:
-        ConfigError: torch cannot compile here.
-    """
-    logits, target = torch.zeros((2, 4), device=device), torch.zeros(2, dtype=torch.long, device=device)
-    try:
-        _compiled()(logits, target, 1.0)
-    except RuntimeError as error:
-        raise ConfigError(
-            f"update.compile: torch cannot compile here ({short_repr(str(error))}): it needs a C++ compiler for a CPU, "
-            "Triton for a GPU; set update.compile=false"
-        ) from error
 
 
 def check_model(model: Any) -> None:

@@ -130,7 +130,7 @@ def _forward(
         for batch in batches_of(rows, budget, device, packing):
             policy = token_logprobs(
                 model, batch,
-                temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation, compiled=config.compile,
+                temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation,
                 nuclei=None if nuclei is None else Nuclei.concatenate([nuclei[i] for i in batch.rows]),
             )  # fmt: skip
             for i, logprobs in split_by_row(policy.logprob, batch, rows):

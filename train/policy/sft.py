@@ -145,23 +145,9 @@ def describe_demonstrations(groups: Sequence[Group], rows: Sequence[Row]) -> str
     return f"{len(groups)} demonstrations (success rate {success:.3f}), {len(rows)} rows, {tokens:,} tokens"
 
 
-def sft_rows(groups: Sequence[Group], observation_weight: float) -> list[Row]:
-    """Rows whose ``advantage`` is the loss weight of each target token: 1 for action tokens, less for observation tokens."""
-    credits_ = [Credit.of(group, outcome=np.ones(len(group))) for group in groups]
-    rows = make_rows(groups, credits_)
-    if not observation_weight:
-        return rows
-    return [_with_observations(row, observation_weight) for row in rows]
-
-
-def _with_observations(row: Row, weight: float) -> Row:
-    weights = np.full(len(row.ids), weight)
-    weights[row.target] = 1.0
-    target = np.arange(1, len(row.ids))
-    for picture in row.pictures[:1]:  # what a picture's tokens stand for is not in their ids: they are never predicted
-        target = target[row.ids[target] != picture.token]
-    zeros = np.zeros(len(target), np.float32)
-    return replace(row, target=target, advantage=weights[target], sampler_logprob=zeros, turn=zeros.astype(np.int32))
+def sft_rows(groups: Sequence[Group]) -> list[Row]:
+    """Rows whose ``advantage``, the loss weight of each target token, is 1."""
+    return make_rows(groups, [Credit.of(group, outcome=np.ones(len(group))) for group in groups])
 
 
 def sft_plan(rows: Sequence[Row], steps: int, batch_tokens: int, seed: int) -> list[list[int]]:
@@ -201,7 +187,6 @@ def sft_step(
     micro_tokens: int,
     packing: Packing,
     logits_chunk: int,
-    compiled: bool = False,
     config: OptimizerConfig,
     lr: float,
     precision: str = "none",
@@ -223,7 +208,7 @@ def sft_step(
     for batch in batches_of(rows, micro_tokens, device, packing):
         weight = np.concatenate([rows[i].advantage for i in batch.rows]) / total
         with autocast(precision, device):
-            policy = token_logprobs(model, batch, logits_chunk=logits_chunk, compiled=compiled)
+            policy = token_logprobs(model, batch, logits_chunk=logits_chunk)
         loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
         loss.backward()
         loss_sum += float(loss.detach())
@@ -261,7 +246,6 @@ def run_sft(
                 micro_tokens=settings.update.batch_tokens,
                 packing=settings.update.packing,
                 logits_chunk=settings.update.logits_chunk,
-                compiled=settings.update.compile,
                 config=config,
                 lr=learning_rate(config, step, len(plan)),
                 precision=settings.model.autocast,

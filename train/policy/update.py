@@ -157,7 +157,6 @@ def update_policy(
                 metrics["value_grad_norm"] = clip_gradient(critic, critic.config.grad_clip)
                 summary.add_critic_step(metrics)
             optimizer.step()
-            learner.more_critic_epochs(optimizer, minibatch, num_value_targets)
     return summary.metrics()
 
 
@@ -241,7 +240,7 @@ class _Learner:
             hidden = hidden_before(decoder_of(self.model), batch)
             policy = token_logprobs(
                 self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden,
-                truncation=self.truncation, compiled=config.compile, nuclei=nuclei,
+                truncation=self.truncation, nuclei=nuclei,
             )  # fmt: skip
             if critic is not None and num_value_targets:
                 value = critic.loss(batch, minibatch.rows, num_value_targets, hidden)
@@ -302,17 +301,6 @@ class _Learner:
         if not np.isfinite(metrics["value_loss"]):
             raise DivergedError(f"the critic's loss is {metrics['value_loss']}", [row.trajectory for row in rows])
         return metrics
-
-    def more_critic_epochs(self, optimizer: Any, minibatch: Minibatch, num_value_targets: int) -> None:
-        """Optimiser steps of a separate critic beyond its first on a minibatch."""
-        critic = self.critic
-        if critic is None or critic.shared or not num_value_targets:
-            return
-        for _ in range(critic.config.epochs - 1):
-            optimizer.zero_grad(set_to_none=True)
-            self._critic_gradient(minibatch, num_value_targets)
-            clip_gradient(critic, critic.config.grad_clip)
-            optimizer.step()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

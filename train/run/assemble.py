@@ -17,7 +17,7 @@ from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.critic import Critic
-from creditflow.train.policy.logprobs import check_compiler, check_model
+from creditflow.train.policy.logprobs import check_model
 from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.options import freeze_vision, pick_device, recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
@@ -89,8 +89,6 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
         tokenizer = tokenizer or scratch_tokenizer(settings, tasks)
         model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
     check_model(model)
-    if settings.update.compile:
-        check_compiler(device)
     if settings.update.packing == "packed":
         check_packing(model, settings.model.autocast)
     if settings.model.lora.rank:
@@ -134,7 +132,7 @@ def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) ->
 
         return VllmTrainedBackend(model, dtype=sampled, config=generation.vllm, seed=settings.seed, tokenizer=tokenizer)
     dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
-    return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
+    return TransformersBackend(model, dtype=dtype)
 
 
 def make_rollout_engine(settings: TrainConfig, scheme: Scheme) -> RolloutEngine:

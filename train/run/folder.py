@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, write_agent_file
 from creditflow.agents.models.lora import has_adapter, merged_weights, save_adapter
 from creditflow.agents.models.pictures import save_tokenizer
@@ -152,15 +150,12 @@ def load_run_tokenizer(folder: Path) -> Any:
     return open_tokenizer(path)
 
 
-def load_or_save_reference(
-    folder: Path, model: Any, optimizer: Any, dtype: str = "same", *, begun: bool = False
-) -> Any:
+def load_or_save_reference(folder: Path, model: Any, optimizer: Any, *, begun: bool = False) -> Any:
     """The reference policy of the KL term: the policy at the start of RL, with LoRA its base.
 
     Args:
         folder: the run folder.
         model, optimizer: in their current state, which is saved as the reference if the folder has none yet.
-        dtype: type of its weights in memory; the folder has those of the policy.
         begun: whether RL has begun, so that the model is no longer the reference.
 
     Raises:
@@ -180,8 +175,6 @@ def load_or_save_reference(
         )
     else:
         save_checkpoint(path, Progress("rl", 0), model, optimizer)
-    if dtype != "same":
-        reference.to(getattr(torch, dtype))
     return reference.eval().requires_grad_(False)
 
 

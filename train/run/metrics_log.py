@@ -10,8 +10,7 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,7 +23,7 @@ from creditflow.envs.reading.streams import read_text
 from creditflow.train.policy.checkpoint import PHASES, Progress, records_at
 from creditflow.train.settings.schema import LogConfig
 
-__all__ = ["MetricsLogger", "open_logger", "profiled", "read_metrics"]
+__all__ = ["MetricsLogger", "open_logger", "read_metrics"]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -163,17 +162,3 @@ def _wandb(folder: Path, project: str) -> Any:
     except ImportError as error:
         raise MissingExtraError("wandb", "train-log") from error
     return wandb.init(project=project, name=folder.name, dir=str(folder))
-
-
-@contextmanager
-def profiled(folder: Path, iteration: int, wanted: int) -> Iterator[None]:
-    """Trace an iteration's operators, on the CPU and the GPU, into the run's folder if it is the wanted one."""
-    if iteration != wanted:
-        yield
-        return
-    from torch.profiler import profile
-
-    with profile() as trace:
-        yield
-    (folder / "profile").mkdir(exist_ok=True)
-    trace.export_chrome_trace(str(folder / "profile" / f"iteration-{iteration}.json.gz"))

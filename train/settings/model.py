@@ -8,37 +8,9 @@ from typing import Literal
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.bounds import require_at_least
 
-__all__ = ["SPECIAL", "LoraSettings", "ModelConfig", "ScratchConfig", "VisionScratchConfig"]
+__all__ = ["SPECIAL", "LoraSettings", "ModelConfig", "ScratchConfig"]
 
 SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
-
-
-@dataclass(frozen=True, kw_only=True)
-class VisionScratchConfig:
-    """The vision tower of a small model with random weights.
-
-    Attributes:
-        hidden: width; ``hidden / heads`` must be a multiple of 4.
-        layers: number of layers.
-        heads: number of attention heads.
-        intermediate: width of the feed-forward layers.
-        patch: side of a patch in pixels.
-        merge: patches per token and axis; a token covers ``patch · merge`` pixels per side.
-    """
-
-    hidden: int = 64
-    layers: int = 2
-    heads: int = 2
-    intermediate: int = 128
-    patch: int = 14
-    merge: int = 2
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "hidden", "layers", "heads", "intermediate", "patch", "merge")
-        if self.hidden % self.heads or (self.hidden // self.heads) % 4:
-            raise ConfigError(
-                f"model.scratch.vision: heads must divide hidden into a multiple of 4, got hidden={self.hidden}, heads={self.heads}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +18,7 @@ class ScratchConfig:
     """A small model with random weights.
 
     Attributes:
-        architecture: "qwen2" or "qwen3"; "qwen2_5_vl" or "qwen3_vl" with a vision tower.
+        architecture: "qwen2" or "qwen3".
         hidden: width; a multiple of ``heads``.
         layers: number of layers.
         heads: number of attention heads; a multiple of ``kv_heads``.
@@ -59,10 +31,9 @@ class ScratchConfig:
         tied: share one matrix between input and output embeddings.
         init: standard deviation of the initial weights. The usual 0.02 suits widths of thousands; small models learn
             faster with about 1 / √hidden.
-        vision: the vision tower.
     """
 
-    architecture: Literal["qwen2", "qwen3", "qwen2_5_vl", "qwen3_vl"] = "qwen2"
+    architecture: Literal["qwen2", "qwen3"] = "qwen2"
     hidden: int = 128
     layers: int = 4
     heads: int = 4
@@ -73,12 +44,6 @@ class ScratchConfig:
     positions: int = 1024
     tied: bool = True
     init: float = 0.02
-    vision: VisionScratchConfig = field(default_factory=VisionScratchConfig)
-
-    @property
-    def reads_pictures(self) -> bool:
-        """Whether the architecture has a vision tower."""
-        return self.architecture.endswith("_vl")
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "hidden", "layers", "heads", "kv_heads", "intermediate", "positions")

@@ -38,8 +38,6 @@ class RolloutConfig:
             0.9). 1 trains on all groups, and so does an iteration in which no group varies.
         attempts: maximum number of sampling rounds per iteration; the groups of the last round are always kept.
         dtype: dtype of the sampler's copy of the weights; "same" samples from the trained weights.
-        cache: key-value cache: "dynamic", or "static" (fixed shapes, for GPUs).
-        compile: compile the decoding step (static cache only).
         branching: branch episodes where the policy's entropy is high.
         env_threads: number of environments to step at the same time; more than 1 pays if they wait for a server.
     """
@@ -58,8 +56,6 @@ class RolloutConfig:
     variance_share: float = 1.0
     attempts: int = 4
     dtype: Literal["same", "float32", "bfloat16"] = "same"
-    cache: Literal["dynamic", "static"] = "dynamic"
-    compile: bool = False
     branching: BranchConfig = field(default_factory=BranchConfig)
     env_threads: int = 1
 

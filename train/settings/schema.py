@@ -109,14 +109,11 @@ class CheckpointConfig:
         every: iterations between checkpoints, or ten times as many steps in SFT; 0 writes a checkpoint after every
             iteration and none in SFT. For a success model: steps, and 0 writes none.
         keep: number of most recent checkpoints to keep; 0 keeps all.
-        hf: also write a Hugging Face folder, ``model/``, into every checkpoint. ``creditflow model export`` can write
-            one later.
         best: keep the policy with the highest success on ``evaluation.panel`` as a Hugging Face folder, ``OUT/best``.
     """
 
     every: int = 20
     keep: int = 2
-    hf: bool = False
     best: bool = False
 
     def __post_init__(self) -> None:
@@ -130,16 +127,10 @@ class LogConfig:
     Attributes:
         tensorboard: also log to TensorBoard.
         wandb: Weights & Biases project to log to; "" for none.
-        profile: iteration (from 1) to record with PyTorch's profiler in ``OUT/profile``, for Perfetto or
-            ``chrome://tracing``; 0 for none.
     """
 
     tensorboard: bool = False
     wandb: str = ""
-    profile: int = 0
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 0, "profile")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +198,6 @@ class TrainConfig:
         require_seed(self)
         require_at_least(self, 0, "threads")
         self.sampling.check_context(self.prompting.max_context)
-        if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
-            raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")
         if self.generation.backend == "vllm" and (self.truncation or self.evaluation.top_p < 1.0):
             raise ConfigError(
                 "top_p and top_k are for generation.backend: transformers; vLLM's log-probabilities under them were not tested"
@@ -216,10 +205,6 @@ class TrainConfig:
         if self.generation.backend == "vllm" and rollout.branching.max_trajectories:
             raise ConfigError(
                 "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
-            )
-        if self.log.profile > self.update.iterations:
-            raise ConfigError(
-                f"log.profile must be one of the {self.update.iterations} iterations of the run, got {self.log.profile}"
             )
         if self.credit.overlong.unit == "trajectory" and rollout.branching.max_trajectories:
             raise ConfigError(

@@ -73,9 +73,6 @@ class LossConfig:
         kl_weight: weight of the KL estimate to the reference policy; 0 needs no reference.
         kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative) or "abs".
         kl_in: "loss", or "reward": subtract it from each turn's reward before credit is assigned.
-        reference_dtype: dtype of the reference policy: "same" as the policy, or "bfloat16", which takes half the memory
-            of float32 and changes log-probabilities by rounding. With an adapter the reference is the base model, which
-            has its own dtype.
         entropy_weight: weight of the entropy bonus.
         importance_cap: truncated importance sampling: weight each token's loss by min(trainer / sampler probability,
             cap); 0 for none.
@@ -92,7 +89,6 @@ class LossConfig:
     kl_weight: float = 0.0
     kl_kind: KLKind = "k3"
     kl_in: Literal["loss", "reward"] = "loss"
-    reference_dtype: Literal["same", "bfloat16"] = "same"
     entropy_weight: float = 0.0
     importance_cap: float = 2.0
     aggregation: Literal["auto", LossAggregation] = "auto"
@@ -134,7 +130,6 @@ class SftConfig:
         keep: "all" episodes, or only those with "success".
         steps: optimiser steps.
         batch_tokens: tokens per step.
-        observation_weight: loss weight of observation tokens relative to action tokens.
         optimizer: learning rate and schedule.
     """
 
@@ -147,13 +142,12 @@ class SftConfig:
     keep: Literal["all", "success"] = "all"
     steps: int = 200
     batch_tokens: int = 8192
-    observation_weight: float = 0.0
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(lr=1e-3, schedule="cosine", warmup_fraction=0.05)
     )
 
     def __post_init__(self) -> None:
-        require_at_least(self, 0, "episodes", "min_score", "steps", "observation_weight")
+        require_at_least(self, 0, "episodes", "min_score", "steps")
         require_at_least(self, 1, "batch_tokens")
         if not 0.0 <= self.noise <= 1.0:
             raise ConfigError(f"noise must lie in [0, 1], got {self.noise}")
@@ -171,33 +165,25 @@ class CriticConfig:
         lr: learning rate of the critic's own weights (of a shared critic, its head), constant after the warm-up.
         warmup_fraction: fraction of all iterations for the warm-up, in [0, 1).
         weight: weight of a shared critic's value loss relative to the policy loss.
-        detach: stop the gradient of a shared critic's loss at the value head.
         clip: clipping range of the value around its value at rollout time; 0 does not clip.
         grad_clip: maximum gradient norm of the critic's own weights; 0 does not clip.
-        epochs: optimiser steps of a separate critic per minibatch; the policy takes one.
     """
 
     kind: Literal["none", "shared", "separate"] = "none"
     lr: float = 1e-5
     warmup_fraction: float = 0.0
     weight: float = 0.5
-    detach: bool = False
     clip: float = 0.2
     grad_clip: float = 1.0
-    epochs: int = 1
 
     def __post_init__(self) -> None:
-        if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0 or self.epochs < 1:
+        if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0:
             raise ConfigError(
-                "lr must be positive, weight, clip and grad_clip not negative, epochs at least 1; got "
-                f"{self.lr}, {self.weight}, {self.clip}, {self.grad_clip}, {self.epochs}"
+                "lr must be positive, weight, clip and grad_clip not negative; got "
+                f"{self.lr}, {self.weight}, {self.clip}, {self.grad_clip}"
             )
         if not 0.0 <= self.warmup_fraction < 1.0:
             raise ConfigError(f"critic.warmup_fraction must lie in [0, 1), got {self.warmup_fraction}")
-        if self.epochs > 1 and self.kind != "separate":
-            raise ConfigError(
-                f"only a separate critic can take more epochs than the policy: use kind=separate, got kind={self.kind}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,10 +204,6 @@ class UpdateConfig:
             "padded": rows are padded to equal length, for models whose attention does not support packing.
         batch_tokens: tokens per micro-batch.
         logits_chunk: number of target tokens whose logits are in memory at the same time.
-        compile: compile what follows the output layer (log-probabilities and entropies, unless the sampler truncates).
-            On a CPU this saves about a third of its time with vocabularies of tens of thousands, after about half a
-            minute of compiling, and needs a C++ compiler. With a small vocabulary an H200 was 8 % slower. Results
-            differ by rounding.
         old_logprobs: log-probabilities in the denominator of the importance ratio: the "trainer"'s before the update
             (the ratio is then exactly 1 at first), or the "sampler"'s, which makes ``importance_cap`` unnecessary.
         loss: settings of the loss.
@@ -237,7 +219,6 @@ class UpdateConfig:
     packing: Literal["padded", "packed"] = "packed"
     batch_tokens: int = 16384
     logits_chunk: int = 1024
-    compile: bool = False
     old_logprobs: Literal["trainer", "sampler"] = "trainer"
     loss: LossConfig = field(default_factory=LossConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

@@ -75,9 +75,7 @@ def test_verl_accepts_the_translation_of_every_recipe(path: Path, gpus: int, tmp
 
     from creditflow.train.adapters.verl.credit import check_averaging, check_config, check_windowed, credit_settings
 
-    settings = load_settings(
-        path, (f"out={tmp_path}/run", f"verl.gpus={gpus}", "log.profile=1", *RUNNABLE.get(path.stem, ()))
-    )
+    settings = load_settings(path, (f"out={tmp_path}/run", f"verl.gpus={gpus}", *RUNNABLE.get(path.stem, ())))
     facts = facts_of(settings)
     translation = translate(settings, facts)
     assert translation.refused == ()
@@ -111,7 +109,7 @@ def test_verls_default_configuration_has_every_line_of_every_translation(tmp_pat
     # fields of verl's dataclasses and of ray.init that its YAML leaves out, and our own section
     beside = ("algorithm.creditflow.", "ray_kwargs.ray_init.", "actor_rollout_ref.model.override_config.")
     for path in RECIPES:
-        settings = load_settings(path, (f"out={tmp_path}/run", "log.profile=1"))
+        settings = load_settings(path, (f"out={tmp_path}/run",))
         for line in translate(settings, facts_of(settings)).lines:
             section, _, leaf = line.key.rpartition(".")
             if not line.key.startswith(beside) and leaf != "mixed_precision":

@@ -25,4 +25,5 @@ class CountEmbedder:
             for gram in (*text, *pairwise(text)):
                 row[crc32(repr(gram).encode()) % SIZE] += 1.0
         lengths = np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
-        return np.sqrt(rows / lengths).astype(np.float32)
+        vectors: DenseVectors = np.sqrt(rows / lengths).astype(np.float32)
+        return vectors

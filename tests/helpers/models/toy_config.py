@@ -32,13 +32,16 @@ def toy_config(folder: Path) -> dict[str, Any]:
 
 
 def toy_vision_config(folder: Path, architecture: str = "qwen2_5_vl") -> dict[str, Any]:
-    """Settings of a vision-language policy from scratch on pictures of the same levels, one token per cell."""
+    """Settings of a small vision-language policy on pictures of the same levels, one token per cell; its model is written too."""
+    from helpers.models.vision_model import VisionSizes, write_vision_policy
+
+    from creditflow.train.settings.model import ScratchConfig
+
     config = toy_config(folder)
     config["env"]["options"] |= {"obs_mode": "rgb", "tile_size": 8}
-    config["model"]["scratch"] |= {
-        "architecture": architecture, "vocabulary": 284, "pattern": "[a-z]+| ?.",
-        "vision": {"hidden": 32, "layers": 2, "heads": 2, "intermediate": 64, "patch": 4},
-    }  # fmt: skip
+    sizes = ScratchConfig(**config["model"].pop("scratch") | {"pattern": "[a-z]+| ?."})
+    write_vision_policy(folder / "vlm", architecture, sizes, VisionSizes(hidden=32, intermediate=64, patch=4))
+    config["model"]["path"] = str(folder / "vlm")
     config["prompting"] = {"prompt": "glance-v1", "dialect": "bare", "history": "window", "window": 0}
     config["sft"] |= {"episodes": 12, "steps": 3, "batch_tokens": 400}
     config["update"] |= {"packing": "padded"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 __all__ = ["made_model", "made_policy"]
@@ -15,11 +16,14 @@ def made_model(architecture: Any, tied: bool) -> Any:
 def made_policy(architecture: Any, tied: bool) -> tuple[Any, Any]:
     """Such a model and its tokenizer."""
     from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
-    from creditflow.train.settings.model import VisionScratchConfig
 
     config = ScratchConfig(
-        architecture=architecture, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280,
-        positions=512, init=0.15, tied=tied, vision=VisionScratchConfig(hidden=128),
-    )  # fmt: skip
+        hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280, positions=512, init=0.15, tied=tied
+    )
+    if architecture.endswith("_vl"):
+        from helpers.models.vision_model import VisionSizes, vision_policy
+
+        return vision_policy(architecture, config, VisionSizes(hidden=128), seed=3)
+    config = replace(config, architecture=architecture)
     tokenizer = build_tokenizer(["up down left right"] * 4, config)
     return build_model(config, tokenizer, seed=3), tokenizer

@@ -82,7 +82,6 @@ def test_sampling_takes_as_long_as_reading_the_weights_and_the_cache_or_as_start
     started = 150 * 50 * 512 * 28
     for overrides, each in (
         ((), 6e-4),
-        (("rollout.cache=static", "rollout.compile=true"), 4e-4),
         (("generation.backend=vllm",), 4e-4),
         (("generation.backend=vllm", "generation.vllm.eager=true"), 6e-4),
         (("rollout.concurrent_groups=4",), 4 * 6e-4),

@@ -76,7 +76,6 @@ def test_full_training_holds_four_numbers_per_weight_and_lora_per_weight_of_the_
     sizes = KNOWN["Qwen/Qwen2.5-7B"]
     full = memory(sizes=sizes)  # a reference in float32, a sampler in bfloat16
     assert full.held == (16 + 4 + 2) * sizes.parameters
-    assert memory("update.loss.reference_dtype=bfloat16", sizes=sizes).held == (16 + 2 + 2) * sizes.parameters
     assert memory("rollout.dtype=same", sizes=sizes).held == (16 + 4) * sizes.parameters
     # per block: 16 · (inputs + outputs) of q, k, v, o, gate, up and down
     adapter = 28 * 16 * (2 * 7168 + 2 * (3584 + 512) + 3 * (3584 + 18944))

@@ -124,8 +124,8 @@ def test_numbers_of_a_state_are_those_of_the_turns_own_state_also_with_as_many_s
 def test_turns_in_the_state_are_those_compared_by_graphgpo_also_where_ends_are_merged():
     for seed in range(40):
         one = random_group(np.random.default_rng(seed))
-        for options in ({}, {"terminals": "merged"}):
-            scheme = credit.make("graphgpo", key="text", **options)
+        for terminals in ("typed", "merged"):
+            scheme = credit.make("graphgpo", key="text", terminals=terminals)
             for why in explained([one], scheme)[0]:
                 [compared] = [
                     found.samples for found in why.comparisons if found.quantity == "reward of the transition"

@@ -207,7 +207,7 @@ def hours_of(
         rows = length * (1.0 if unrepeated else (1 + turns) / 2)
     pictures = turns * prompts.pictures
 
-    captured = rollout.compile or (settings.generation.backend == "vllm" and not settings.generation.vllm.eager)
+    captured = settings.generation.backend == "vllm" and not settings.generation.vllm.eager
     weights = settings.model.lora.base_dtype if settings.model.lora.rank else "float32"
     number = BYTES[weights if rollout.dtype == "same" else rollout.dtype]
     cache = sizes.layers * sizes.kv_heads * sizes.head_dim * length  # keys and values, half full on average
@@ -251,7 +251,7 @@ def passes(settings: TrainConfig) -> float:
     passes_of_policy = (
         update.epochs * gradient + float(old) + float(update.loss.kl_weight > 0.0) + float(critic.kind != "none")
     )
-    return passes_of_policy + (update.epochs * critic.epochs * gradient if critic.kind == "separate" else 0.0)
+    return passes_of_policy + (update.epochs * gradient if critic.kind == "separate" else 0.0)
 
 
 def forward_flops(sizes: ModelSizes, tokens: float, length: float, pictures: float = 0.0) -> float:

@@ -215,8 +215,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, *, gpu_gb: int = 80, lon
     if settings.critic.kind == "separate":
         held += trained(sizes.decoder)
     if update.loss.kl_weight and not lora.rank:  # the frozen weights are an adapter's reference
-        dtype = update.loss.reference_dtype
-        held += sizes.parameters * BYTES["float32" if dtype == "same" else dtype]
+        held += sizes.parameters * FLOAT
 
     cast = model.autocast == "bfloat16"
     product = BYTES["bfloat16"] if cast else base

@@ -8,13 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from transformers import StaticCache
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.backends.token_sampling import sample_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.pretrained import PromptingConfig
-from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
@@ -58,34 +56,16 @@ def episodes(
     return log
 
 
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_sampled_logprobs_are_those_of_a_plain_forward_pass(
-    model: Any, cache: Literal["dynamic", "static"], temperature: float
-) -> None:
-    backend = TransformersBackend(model, cache=cache)
+def test_sampled_logprobs_are_those_of_a_plain_forward_pass(model: Any, temperature: float) -> None:
+    backend = TransformersBackend(model)
     for row in episodes(backend, Sampling(max_new_tokens=6, temperature=temperature)):
         for ids, sampled in row:
             assert np.allclose(sampled.logprobs, scored(model, ids, sampled.ids, temperature), atol=1e-4, rtol=0)
 
 
-def test_a_static_cache_that_miscounts_its_tokens_is_rejected(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As before transformers 5.4, which counted the slots of the first row whose key is not zero."""
-
-    def slots_in_use(cache: StaticCache) -> Any:
-        layer: Any = cache.layers[0]
-        return layer.keys[0, 0].any(dim=-1).sum()
-
-    monkeypatch.setattr(StaticCache, "get_seq_length", lambda cache, *args: slots_in_use(cache))
-    with pytest.raises(ConfigError, match=r"counts 3 tokens instead of 19, .*install transformers 5\.4"):
-        episodes(TransformersBackend(model, cache="static"), Sampling(max_new_tokens=6))
-
-
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
-def test_another_prompt_under_a_known_key_does_not_use_the_cache(
-    model: Any, cache: Literal["dynamic", "static"]
-) -> None:
-    backend, rng = TransformersBackend(model, cache=cache), np.random.default_rng(7)
+def test_another_prompt_under_a_known_key_does_not_use_the_cache(model: Any) -> None:
+    backend, rng = TransformersBackend(model), np.random.default_rng(7)
     sampling = Sampling(max_new_tokens=6)
     before: list[Ids] = []
     for turn in range(4):
@@ -100,16 +80,13 @@ def test_another_prompt_under_a_known_key_does_not_use_the_cache(
 
 
 @pytest.mark.parametrize("history", ["append", "window"])
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
-def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
-    history: Literal["append", "window"], cache: Literal["dynamic", "static"]
-) -> None:
+def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(history: Literal["append", "window"]) -> None:
     config = ScratchConfig(
         hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, vocabulary=280, init=0.2, positions=4096
     )
     tokenizer = build_tokenizer(["go left or right"] * 4, config)
     model = build_model(config, tokenizer, seed=3)
-    inner, spied = TransformersBackend(model, cache=cache), 0
+    inner, spied = TransformersBackend(model), 0
 
     class Spy:
         version, context = inner.version, inner.context
@@ -141,7 +118,6 @@ def test_the_cache_never_changes_a_token(model: Any) -> None:
     sampling = Sampling(max_new_tokens=6)
     kinds: list[Callable[[], TransformersBackend]] = [
         lambda: TransformersBackend(model),
-        lambda: TransformersBackend(model, cache="static"),
         lambda: Forgetful(model),
     ]
     first, *others = [
@@ -201,8 +177,3 @@ def test_sampled_tokens_follow_the_distribution() -> None:
     counts = torch.bincount(token, minlength=4).double() / 20_000
     assert counts[1] == 0
     assert torch.allclose(counts, torch.tensor([0.1, 0.0, 0.6, 0.3], dtype=torch.float64), atol=0.015)
-
-
-def test_compiling_needs_fixed_shapes(model: Any) -> None:
-    with pytest.raises(ConfigError, match="static"):
-        TransformersBackend(model, compile=True)

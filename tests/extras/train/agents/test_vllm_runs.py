@@ -84,7 +84,6 @@ def test_an_engine_that_runs_out_of_memory_names_its_share_of_the_gpu(
 
 def test_settings_of_the_other_backend_are_rejected(config: dict[str, Any], settings_of: Callable[..., Any]) -> None:
     for wrong, message in (
-        ("rollout.cache=static", "rollout.cache"),
         ("rollout.branching.max_trajectories=16", "entropies"),
         ("generation.backend=vlm", "did you mean 'vllm'"),
         ("generation.vllm.block=3", "did you mean 'block_size'"),

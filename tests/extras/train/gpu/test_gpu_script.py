@@ -16,7 +16,7 @@ from gpu.run import main
 from helpers.shared_data import ROOT
 
 SCRIPT = ROOT / "tests" / "gpu" / "run.py"
-NAMES = {"sampler-dynamic", "sampler-static", "sampler-bfloat16", "packed-padded", "split", "chunks", "autocast",
+NAMES = {"sampler-dynamic", "sampler-bfloat16", "packed-padded", "split", "chunks", "autocast",
          "nucleus", "turn-ratio", "first-ratio"}  # fmt: skip
 
 

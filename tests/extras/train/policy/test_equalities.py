@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -11,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from creditflow.envs.errors import ConfigError
-from creditflow.train.policy import logprobs
 from creditflow.train.policy.batching import Packing, batches_of, plan_rows, to_batch
-from creditflow.train.policy.logprobs import check_compiler, token_logprobs
+from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.losses import LossConfig
 from creditflow.train.policy.network.options import recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
@@ -89,46 +86,6 @@ def test_splits_packing_and_chunks_do_not_change_the_gradient(
     assert stats["loss"] == pytest.approx(plain["loss"], rel=1e-5, abs=1e-7)
     assert stats["entropy"] == pytest.approx(plain["entropy"], rel=1e-5)
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-6)
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles for a CPU with g++")
-@pytest.mark.filterwarnings("ignore")  # torch warns of its own code when it compiles
-def test_compiling_does_not_change_the_gradient(rows: list[Row]) -> None:
-    config = ScratchConfig(hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, vocabulary=280, init=0.2)
-    model = build_model(config, build_tokenizer(TEXTS, config), seed=3)
-    check_compiler(torch.device("cpu"))
-    plain, expected = gradient(model, rows, logits_chunk=4)
-    stats, found = gradient(model, rows, logits_chunk=4, compile=True)
-    assert stats["loss"] == pytest.approx(plain["loss"], rel=1e-5, abs=1e-7)
-    assert stats["entropy"] == pytest.approx(plain["entropy"], rel=1e-5)
-    torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-6)
-
-
-def test_what_is_to_be_compiled_is_compiled(model: Any, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-
-    def counted(logits: Any, target: Any, temperature: float) -> tuple[Any, Any]:
-        calls.append(len(target))
-        return logprobs._of_logits(logits, target, temperature)
-
-    monkeypatch.setattr(logprobs, "_compiled", lambda: counted)
-    tokens = sum(len(row.target) for row in rows)
-    for expected, compile_ in ((0, False), (tokens, True)):
-        calls.clear()
-        gradient(model, rows, compile=compile_, packing="padded")
-        assert sum(calls) == expected
-        calls.clear()
-        compute_logprobs(model, rows, UpdateConfig(compile=compile_, packing="padded"), temperature=1.0)
-        assert sum(calls) == expected
-
-
-def test_what_cannot_be_compiled_is_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> Any:
-        raise RuntimeError("no compiler found")
-
-    monkeypatch.setattr("creditflow.train.policy.logprobs._compiled", broken)
-    with pytest.raises(ConfigError, match=r"no compiler found.*update\.compile=false"):
-        check_compiler(torch.device("cpu"))
 
 
 @pytest.mark.parametrize("packing", PACKINGS)

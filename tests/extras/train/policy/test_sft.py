@@ -51,7 +51,7 @@ def test_recorded_episodes_of_the_expert_give_the_rows_of_the_expert(
     assert len(recorded) == len(groups)
 
     def texts(found: list[Group]) -> list[tuple[Any, ...]]:
-        rows = sft_rows(found, 0.0)
+        rows = sft_rows(found)
         return sorted((row.ids.tolist(), row.target.tolist()) for row in rows)
 
     assert texts(recorded) == texts(groups)  # no action of the expert is invalid, so all are in the loss
@@ -125,7 +125,7 @@ def test_of_chats_from_elsewhere_only_what_the_model_wrote_is_in_the_loss(
 ) -> None:
     run = trainer_of(config, chats, "sft.replay=false", "sft.min_score=0.5")
     groups = demonstrations(run.settings, run.tokenizer, run.tasks, run.ends)
-    rows = sft_rows(groups, 0.0)
+    rows = sft_rows(groups)
     chat = run.settings.prompting.conversations(run.tokenizer, run.ends).chat
     assert len(rows) == 2  # the third has too low a score
     for row, (first, said, then, done, _) in zip(rows, CHATS[:2], strict=True):

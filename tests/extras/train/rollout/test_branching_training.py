@@ -58,7 +58,6 @@ def test_a_branch_continues_its_parents_tokens(trainer_of: Any, config: dict[str
         ("rollout.branching.shared_prefix_advantage=sum", "rollout.branching.rule=probability"),
         ("credit.scheme=ppo_gae", "critic.kind=separate"),
         ("credit.scheme=mt_ppo", "critic.kind=shared"),
-        ("rollout.cache=static",),
     ],
     ids=lambda more: ",".join(more) or "plain",
 )

@@ -25,7 +25,7 @@ SETTINGS = {
     ),
     "epochs and truncated sampling": ("update.epochs=2", "rollout.top_p=0.9", "update.loss.kl_weight=0.1"),
     "a shared critic": ("credit.scheme=mt_ppo", "critic.kind=shared"),
-    "a separate critic": ("credit.scheme=ppo_gae", "critic.kind=separate", "critic.epochs=2"),
+    "a separate critic": ("credit.scheme=ppo_gae", "critic.kind=separate"),
     "sequences": ("update.loss.ratio=sequence", "update.minibatch_size=3"),
     "a row per turn": ("update.row_layout=turn", "update.loss.aggregation=constant", "update.loss.normaliser=9"),
     "long responses": ("credit.overlong.max_tokens=4", "credit.overlong.margin=2"),

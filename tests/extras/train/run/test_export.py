@@ -26,9 +26,7 @@ def test_the_policy_of_a_checkpoint_is_exported_with_its_prompts(
     trainer_of: Make, config: dict[str, Any], tmp_path: Path
 ) -> None:
     critic = ("credit.scheme=ppo_gae", "critic.kind=separate")  # whose weights lie in the checkpoint too
-    run = trainer_of(
-        config, "update.iterations=2", "checkpoint.every=1", "checkpoint.keep=0", "checkpoint.hf=true", *critic
-    )
+    run = trainer_of(config, "update.iterations=2", "checkpoint.every=1", "checkpoint.keep=0", *critic)
     run.run()
     for iterations in (1, 2):
         out = tmp_path / f"model-{iterations}"
@@ -36,9 +34,6 @@ def test_the_policy_of_a_checkpoint_is_exported_with_its_prompts(
         stored = load_file(run.checkpoints / f"rl-000000{iterations}" / "weights.safetensors")
         exported = weights(out)
         assert all(torch.equal(stored[f"policy.{name}"], value) for name, value in exported.items())
-        # checkpoint.hf wrote the same folder at once
-        at_once = weights(run.checkpoints / f"rl-000000{iterations}" / "model")
-        assert all(torch.equal(at_once[name], value) for name, value in exported.items())
         assert (out / AGENT_FILE).is_file()
     final = weights(run.folder / "model")
     assert all(torch.equal(final[name], value) for name, value in weights(tmp_path / "model-2").items())

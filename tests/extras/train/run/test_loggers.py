@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import struct
 import time
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.commands.train import RUN
 from creditflow.train.policy.checkpoint import Progress
 from creditflow.train.run.metrics_log import MetricsLogger, read_metrics
 from creditflow.train.trainer import Trainer
@@ -115,13 +113,3 @@ def test_weights_and_biases_keeps_every_number_offline(tmp_path: Path, monkeypat
     while len(kept := histories(path.read_bytes())) < len(wanted) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert kept == wanted
-
-
-def test_the_profiler_traces_the_wanted_iteration(trainer_of: Callable[..., Trainer], config: dict[str, Any]) -> None:
-    run = trainer_of(config, "log.profile=1", "evaluation.panel=", "evaluation.final_panel=")
-    run.run()
-    assert RUN.owned is not None and all(map(RUN.owned, run.folder.iterdir()))  # so that --force may delete the run
-    [trace] = (run.folder / "profile").iterdir()
-    assert trace.name == "iteration-1.json.gz"
-    names = {event.get("name") for event in json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]}
-    assert {"aten::mm", "Optimizer.step#AdamW.step"} <= names

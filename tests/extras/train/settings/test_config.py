@@ -54,7 +54,6 @@ def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
         ("update.optimizer.lr=nan", "must be a finite number"),
         ("update.packing=pakced", "did you mean 'packed'"),
         ("rollout=3", "rollout must be a mapping"),
-        ("log.profile=1000000", "log.profile must be one of the"),
         ("tasks.exclude=3", "tasks.exclude must be a list, got 3"),
         ("tasks.exclude=a:b", "tasks.exclude must be a list, got 'a:b'"),
         ("update.optimizer.betas=0.9", "update.optimizer.betas must be a list of 2 values, got 0.9"),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.models.vision_model import VisionSizes, picture_encoder, vision_policy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Qwen2VLImageProcessorPil
@@ -20,20 +21,12 @@ from creditflow.agents.models import pictures as encoding
 from creditflow.agents.models.pictures import PictureEncoder, find_pictures, pictures_of, save_tokenizer
 from creditflow.agents.models.vision import rope_positions, unseen_pictures
 from creditflow.envs.errors import DataError
-from creditflow.train.policy.network.scratch import build_model, build_tokenizer, picture_encoder
-from creditflow.train.settings.model import ScratchConfig, VisionScratchConfig
+from creditflow.train.settings.model import ScratchConfig
 
-CONFIG = ScratchConfig(
-    architecture="qwen2_5_vl",
-    hidden=64,
-    layers=1,
-    heads=2,
-    kv_heads=1,
-    vision=VisionScratchConfig(hidden=32, layers=1, patch=4),
-)
-TOKENIZER = build_tokenizer(["up down left right"] * 4, CONFIG)
-MODEL = build_model(CONFIG, TOKENIZER, seed=0)
-ENCODER = picture_encoder(CONFIG, TOKENIZER)
+SIZES = ScratchConfig(hidden=64, layers=1, heads=2, kv_heads=1)
+VISION = VisionSizes(hidden=32, layers=1, patch=4)
+MODEL, TOKENIZER = vision_policy("qwen2_5_vl", SIZES, VISION, seed=0)
+ENCODER = picture_encoder(VISION, TOKENIZER)
 sides = st.integers(1, 40)
 
 
@@ -82,7 +75,7 @@ def test_patches_are_normalised_pixels_of_their_place() -> None:
 
 def test_encoded_pictures_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that was longest not asked for is dropped first."""
-    encoder = picture_encoder(CONFIG, TOKENIZER)
+    encoder = picture_encoder(VISION, TOKENIZER)
     one, other, third = (drawn(16, 16, seed) for seed in range(3))
     first = encoder.encode(one)
     size = first.patches.nbytes + first.picture.pixels.nbytes

@@ -116,8 +116,6 @@ def test_settings_that_do_not_go_with_pictures_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match="cannot be packed: use update"):
         trainer_of(vision_config, "update.packing=packed")
-    with pytest.raises(ConfigError, match=r"rollout\.cache: dynamic"):
-        trainer_of(vision_config, "rollout.cache=static")
     with pytest.raises(ConfigError, match="Qwen2ForCausalLM has none"):
         trainer_of(config, "model.freeze_vision=true")
     with pytest.raises(ConfigError, match="without one; make it with pictures"):

@@ -68,7 +68,7 @@ def test_image_tokens_are_observations(
         image = tokens.ids == tokens.pictures[0][0].token
         assert image.sum() == sum(picture.length for turn in tokens.pictures for picture in turn) > 0
         assert not tokens.mask[image].any()
-    for row in sft_rows(groups, 0.5):  # observations in the loss, but no image token
+    for row in sft_rows(groups):
         assert not (row.ids[row.target] == row.pictures[0].token).any()
         assert len(row.target) > 1
 
