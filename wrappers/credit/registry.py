@@ -175,12 +175,14 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
     for parameter in parameters:
         if parameter not in preset:
             raise unknown_name_error(f"parameter of {name}", parameter, (*preset, *SHARED_OPTIONS))
-    made = weighted(scheme(**(preset | parameters)), **shared)
-    if encoder == "none":
-        return made
-    from creditflow.wrappers.credit.merged import MergedByModel
+    made = scheme(**(preset | parameters))
+    if shared:
+        made = weighted(made, **shared)
+    if encoder != "none":
+        from creditflow.wrappers.credit.merged import MergedByModel
 
-    return MergedByModel(made, encoder)
+        return MergedByModel(made, encoder)
+    return made
 
 
 def assigned(scheme: Scheme, groups: Sequence[Group], combine: Literal["mean", "sum"] = "mean") -> list[Credit]:
