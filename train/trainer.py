@@ -94,7 +94,7 @@ class Trainer:
         tokenizer = load_run_tokenizer(self.folder) if checkpoint else None
         self.model, self.tokenizer = assemble.make_policy(settings, tokenizer, self.tasks)
         self.ends = generation_ends(self.model)
-        self.backend = assemble.make_backend(self.model, settings, tokenizer=self.tokenizer)
+        self.backend = assemble.make_backend(self.model, settings)
         self.rollout_engine = assemble.make_rollout_engine(settings, self.scheme)
         self.eval_engine = assemble.make_eval_engine(settings)
         self.progress = Progress("sft", 0)

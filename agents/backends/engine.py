@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = [
+    "NO_PICTURES",
     "Engine",
     "ProbeResult",
     "UniquePrompt",
@@ -28,6 +28,7 @@ __all__ = [
     "in_request_order",
 ]
 
+NO_PICTURES: Final = "use generation.backend: transformers (agent hf:PATH), train with --engine verl, or choose a prompt without pictures"
 MIN_TEMPERATURE = 0.01  # engines treat anything lower as 0
 
 
@@ -38,12 +39,10 @@ class UniquePrompt:
     Attributes:
         ids: int32 (L,).
         places: indices of the requests that get the completions, in order.
-        pictures: the pictures in ``ids``, in order.
     """
 
     ids: NDArray[np.int32]
     places: tuple[int, ...]
-    pictures: tuple[EncodedPicture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +99,19 @@ class Engine(Protocol):
 
 
 def deduplicate_prompts(requests: Sequence[GenerationRequest]) -> list[UniquePrompt]:
-    """Merge requests with equal ids and pictures, in the order of their first occurrence."""
-    positions: dict[tuple[Any, ...], list[int]] = {}
+    """Merge requests with equal ids, in the order of their first occurrence.
+
+    Raises:
+        ConfigError: a request has pictures.
+    """
+    positions: dict[bytes, list[int]] = {}
     for position, request in enumerate(requests):
-        names = tuple(picture.name for picture in request.pictures)
-        positions.setdefault((np.ascontiguousarray(request.ids, np.int32).tobytes(), names), []).append(position)
-    return [
-        UniquePrompt(requests[equal[0]].ids, tuple(equal), requests[equal[0]].pictures) for equal in positions.values()
-    ]
+        if request.pictures:
+            raise ConfigError(
+                f"vLLM and OpenAI-compatible servers are sent token ids here, which carry no pictures: {NO_PICTURES}"
+            )
+        positions.setdefault(np.ascontiguousarray(request.ids, np.int32).tobytes(), []).append(position)
+    return [UniquePrompt(requests[equal[0]].ids, tuple(equal)) for equal in positions.values()]
 
 
 def in_request_order(

@@ -92,8 +92,6 @@ class OpenAIBackend:
         check_sampling(sampling, "an OpenAI-compatible server")
         if not requests:
             return []
-        for request in requests:
-            _refuse_pictures(request)
         prompts = deduplicate_prompts(requests)
         self._check_logprobs(sampling.temperature, prompts[0])
         prompts.sort(key=lambda prompt: len(prompt.places))  # one HTTP request has one n
@@ -224,14 +222,6 @@ class OpenAIBackend:
         if text not in self._warnings:
             self._warnings.add(text)
             _log.warning("%s: %s", self._model, text)
-
-
-def _refuse_pictures(request: GenerationRequest) -> None:
-    if request.pictures:
-        raise ConfigError(
-            "an OpenAI-compatible server is sent token ids here, which carry no pictures: open the model by hf:PATH or vllm:PATH, "
-            "or choose a prompt without pictures"
-        )
 
 
 def _logprob_fields(choice: dict[str, Any]) -> dict[str, Any]:

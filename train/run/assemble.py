@@ -112,8 +112,8 @@ def make_critic(model: Any, settings: TrainConfig) -> Critic | None:
     return None if settings.critic.kind == "none" else Critic(settings.critic, decoder_of(model))
 
 
-def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) -> TrainedBackend:
-    """The sampler of a run. vLLM needs the tokenizer of a vision-language model.
+def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
+    """The sampler of a run.
 
     Raises:
         MissingExtraError, ConfigError: vLLM is requested but not installed, or its release is not supported.
@@ -130,7 +130,7 @@ def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) ->
     if generation.backend == "vllm":
         from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
-        return VllmTrainedBackend(model, dtype=sampled, config=generation.vllm, seed=settings.seed, tokenizer=tokenizer)
+        return VllmTrainedBackend(model, dtype=sampled, config=generation.vllm, seed=settings.seed)
     dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
     return TransformersBackend(model, dtype=dtype)
 

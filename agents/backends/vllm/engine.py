@@ -21,14 +21,11 @@ from creditflow.agents.backends.vllm.parts import (
     completion_parameters,
     completions_of,
     engine_options,
-    picture_options,
-    picture_token,
     probe_parameters,
     probe_result,
     starting,
     unchanged_host,
 )
-from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_prompt
 from creditflow.agents.backends.vllm.release import vllm_release
 
 __all__ = ["VllmEngine"]
@@ -64,12 +61,9 @@ class VllmEngine:
         self._broken: BaseException | None = None
         self._llm = self._start(options)
         self.context = int(self._llm.model_config.max_model_len)
-        self._picture = picture_token(folder)
 
     def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
-        if self._picture is not None:
-            self._llm.llm_engine.reset_encoder_cache()
+        """Empty the prefix cache; returns whether it was emptied."""
         return bool(self._call("reset_prefix_cache"))
 
     def sleep(self) -> None:
@@ -98,7 +92,7 @@ class VllmEngine:
             import vllm
 
             self._parameters = vllm.SamplingParams
-            llm = vllm.LLM(**options, **picture_options(options))
+            llm = vllm.LLM(**options)
         self.block_size = int(llm.llm_engine.vllm_config.cache_config.block_size)
         _keep_alive_together(self)
         return llm
@@ -114,17 +108,14 @@ class VllmEngine:
             GenerationError: the engine failed.
         """
         parameters = [
-            self._parameters(n=len(prompt.places), **completion_parameters(sampling, end_ids, self._picture))
-            for prompt in prompts
+            self._parameters(n=len(prompt.places), **completion_parameters(sampling, end_ids)) for prompt in prompts
         ]
-        outputs = self._generate([vllm_prompt(prompt.ids, prompt.pictures) for prompt in prompts], parameters, seed)
-        for output, prompt in zip(outputs, prompts, strict=True):
-            check_prompt(output, prompt.ids, prompt.pictures)
+        outputs = self._generate([prompt.ids for prompt in prompts], parameters, seed)
         return [completions_of(output) for output in outputs]
 
     def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
         """Continue a fixed prompt on the same path as completions, cached blocks included."""
-        [output] = self._generate([vllm_prompt(ids, ())], [self._parameters(**probe_parameters(tokens))], 0)
+        [output] = self._generate([ids], [self._parameters(**probe_parameters(tokens))], 0)
         return probe_result(output)
 
     def receive(self, tensors: Mapping[str, Any]) -> int:
@@ -135,13 +126,14 @@ class VllmEngine:
         """
         return min(int(read) for read in self._call("collective_rpc", "creditflow_receive", args=(tensors,)))
 
-    def _generate(self, prompts: Sequence[dict[str, Any]], parameters: list[Any], seed: int) -> list[Any]:
+    def _generate(self, prompts: Sequence[NDArray[np.int32]], parameters: list[Any], seed: int) -> list[Any]:
         import torch
 
         with unchanged_host():  # the newer model runner draws from NumPy's global state, the older one from torch's
             torch.manual_seed(seed)
             np.random.seed(seed % 2**32)  # noqa: NPY002, TID251 - vLLM reads this state
-            outputs: list[Any] = self._call("generate", list(prompts), parameters, use_tqdm=False)
+            token_prompts = [{"prompt_token_ids": ids.tolist()} for ids in prompts]
+            outputs: list[Any] = self._call("generate", token_prompts, parameters, use_tqdm=False)
         return outputs
 
 

@@ -13,10 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.agents.backends.base import Completion, GenerationError, Sampling
-from creditflow.agents.backends.engine import ProbeResult
+from creditflow.agents.backends.engine import NO_PICTURES, ProbeResult
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import Release
-from creditflow.agents.models.pictures import PROCESSOR_FILE
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.model_folders import model_settings
 
@@ -25,8 +24,6 @@ __all__ = [
     "completion_parameters",
     "completions_of",
     "engine_options",
-    "picture_options",
-    "picture_token",
     "probe_parameters",
     "probe_result",
     "starting",
@@ -36,15 +33,21 @@ __all__ = [
 # read by vLLM when it is imported; the user's own settings are kept
 ENVIRONMENT: Final = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 CPU_BLOCK: Final = 32
-LEAST_BIAS: Final = -100.0  # the engine's own limit
 PROBE_LOGPROBS: Final = 20  # log-probabilities per position; the engine's own limit
 
 
 def engine_options(
     folder: str, dtype: str, config: VllmConfig, seed: int, *, empty: bool, on_cpu: bool
 ) -> dict[str, Any]:
-    """Arguments of vLLM's engine."""
-    vision = (Path(folder) / PROCESSOR_FILE).is_file()
+    """Arguments of vLLM's engine.
+
+    Raises:
+        ConfigError: the folder's model is a vision-language model.
+    """
+    if "image_token_id" in model_settings(Path(folder) / "config.json"):
+        raise ConfigError(
+            f"{folder}: vLLM samples from language models here, and this one reads pictures: {NO_PICTURES}"
+        )
     kv_gib = config.kv_gib or (1.0 if on_cpu else 0.0)
     chosen = {
         "block_size": config.block_size or (CPU_BLOCK if on_cpu else None),
@@ -53,7 +56,7 @@ def engine_options(
     }
     return {
         "model": folder,
-        "skip_tokenizer_init": not vision,  # ids in, ids out; pictures are read with the folder's processor
+        "skip_tokenizer_init": True,  # ids in, ids out
         "generation_config": "vllm",  # the model's own sampling defaults must not apply
         "dtype": dtype,
         "seed": seed,
@@ -67,33 +70,13 @@ def engine_options(
         "enable_sleep_mode": config.sleep and not on_cpu,  # vLLM cannot sleep on a CPU
         "distributed_executor_backend": "uni",
         "worker_extension_cls": "creditflow.agents.backends.vllm.worker.WeightReceiver",
-        **({"limit_mm_per_prompt": {"video": 0}} if vision else {}),
         **{name: value for name, value in chosen.items() if value is not None},
     }
 
 
-def picture_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Further arguments of an engine that reads pictures; call it where vLLM may be imported.
-
-    Releases that normalise pixels inside the model keep the numbers for it among the weights, where an engine that starts with
-    dummy weights has random ones and no push repairs them: normalising stays with the image processor.
-    """
-    from vllm.engine.arg_utils import EngineArgs
-
-    inside = "mm_device_do_normalize"
-    return {inside: False} if not options["skip_tokenizer_init"] and hasattr(EngineArgs, inside) else {}
-
-
-def picture_token(folder: str) -> int | None:
-    """The token for pictures of the vision-language model in a folder; None for a language model."""
-    token = model_settings(Path(folder) / "config.json").get("image_token_id")
-    return token if type(token) is int else None
-
-
-def completion_parameters(sampling: Sampling, end_ids: frozenset[int], picture: int | None = None) -> dict[str, Any]:
-    """Sampling parameters of completions; the token for pictures is left out, as ``completion_logits`` does."""
+def completion_parameters(sampling: Sampling, end_ids: frozenset[int]) -> dict[str, Any]:
+    """Sampling parameters of completions."""
     return {
-        **({} if picture is None else {"logit_bias": {picture: LEAST_BIAS}}),
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_new_tokens,
         "stop_token_ids": sorted(end_ids),

@@ -25,18 +25,16 @@ from creditflow.agents.backends.base import (
     Sampling,
     WeightPushError,
 )
-from creditflow.agents.backends.engine import Engine, ProbeResult, UniquePrompt
+from creditflow.agents.backends.engine import Engine, ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.models.lora import has_adapter, merged_weights
-from creditflow.agents.models.pictures import PictureEncoder, pictures_of, save_tokenizer
-from creditflow.agents.models.vision import completion_logits, has_vision, picture_tensors, rope_positions, text_config
+from creditflow.agents.models.vision import text_config
 
 __all__ = [
     "VllmTrainedBackend",
     "checkpoint_tensors",
-    "picture_differences",
     "probe_differences",
 ]
 
@@ -56,7 +54,6 @@ class VllmTrainedBackend:
         dtype: type that the sampler computes in ("float32", "bfloat16").
         config: engine settings.
         seed: seed of the engine.
-        tokenizer: of a vision-language model, whose engine reads pictures with the files of its tokenizer and processor.
         make_engine: replaces the engine, in tests; takes the folder with the model's configuration.
 
     Attributes:
@@ -78,7 +75,6 @@ class VllmTrainedBackend:
         dtype: str,
         config: VllmConfig | None = None,
         seed: int = 0,
-        tokenizer: Any = None,
         make_engine: Callable[[str], Engine] | None = None,
     ) -> None:
         config = config or VllmConfig()
@@ -87,15 +83,10 @@ class VllmTrainedBackend:
         self.sync_numbers: dict[str, float] = {}
         with tempfile.TemporaryDirectory(prefix="creditflow-model-") as folder:
             _write_config(model, folder)
-            if has_vision(model):
-                save_tokenizer(tokenizer, folder)
             self.engine = (make_engine or _engine_maker(dtype, config, seed))(folder)
         self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
         self._tolerance = config.tolerance
-        self._probe = _probe_ids(
-            self.engine, text_config(model).vocab_size, getattr(model.config, "image_token_id", -1)
-        )
-        self._encoder = pictures_of(tokenizer) if has_vision(model) else None
+        self._probe = _probe_ids(self.engine, text_config(model).vocab_size)
         self._state = "empty"
 
     def generate(
@@ -146,8 +137,6 @@ class VllmTrainedBackend:
         seconds = time.perf_counter() - began
         probed = self.engine.probe(self._probe, PROBE_TOKENS)
         differences = probe_differences(self.model, self._probe, probed)
-        if self._encoder is not None:
-            differences = np.append(differences, picture_differences(self.model, self.engine, self._encoder))
         difference = (
             float(differences.max() if self.engine.exact else differences.mean()) if len(differences) else float("nan")
         )
@@ -208,13 +197,11 @@ def checkpoint_tensors(model: Any) -> dict[str, Any]:
     return {name: tensor.detach() for name, tensor in tensors.items()}
 
 
-def _probe_ids(engine: Engine, vocabulary: int, picture: int) -> NDArray[np.int32]:
-    """A fixed prompt of slightly more than two full blocks, so that the prefix cache takes part; without the token for pictures."""
+def _probe_ids(engine: Engine, vocabulary: int) -> NDArray[np.int32]:
+    """A fixed prompt of slightly more than two full blocks, so that the prefix cache takes part."""
     longest = engine.context - PROBE_TOKENS
     length = max(1, min(2 * engine.block_size + 8, longest))
-    ids = np.random.default_rng(0).integers(0, vocabulary, length).astype(np.int32)
-    ids[ids == picture] -= 1
-    return ids
+    return np.random.default_rng(0).integers(0, vocabulary, length).astype(np.int32)
 
 
 def probe_differences(model: Any, prompt: NDArray[np.int32], probed: ProbeResult) -> NDArray[np.float64]:
@@ -238,37 +225,3 @@ def _own_logprobs(model: Any, prompt: NDArray[np.int32], probed: ProbeResult) ->
     return np.array(
         [table[position, token] for position, row in enumerate(probed.logprobs) for token in row], np.float64
     )
-
-
-TOKENS: Final = 4
-CELLS: Final = 3  # tokens per side of the picture
-
-
-def picture_differences(model: Any, engine: Engine, encoder: PictureEncoder) -> NDArray[np.float64]:
-    """Absolute differences, float64 (n,), of log-probabilities after a fixed picture: the engine's and the model's own.
-
-    The probe of a text passes whatever the vision tower computes, so a picture is a separate probe.
-    """
-    import torch
-
-    side = CELLS * encoder.processor.patch_size * encoder.processor.merge_size
-    picture = encoder.encode(np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8))
-    prompt = encoder.expand(np.array([encoder.token], np.int32), [picture])
-    sampling = Sampling(max_new_tokens=TOKENS)
-    [[completion]] = engine.complete([UniquePrompt(prompt, (0,), (picture,))], sampling, frozenset(), 0)
-    ids = np.concatenate([prompt, completion.ids])
-    training, device = model.training, next(model.parameters()).device
-    model.eval()
-    try:
-        with torch.inference_mode():
-            logits = model(
-                input_ids=torch.from_numpy(ids.astype(np.int64))[None].to(device),
-                position_ids=torch.from_numpy(rope_positions(ids, [picture]))[:, None].to(device),
-                **picture_tensors([picture], device),
-            ).logits[0, len(prompt) - 1 : -1]
-            table = torch.log_softmax(completion_logits(model, logits.float()), -1).cpu().numpy()
-    finally:
-        model.train(training)
-    trainer_logprobs = table[np.arange(len(completion.ids)), completion.ids]
-    differences: NDArray[np.float64] = np.abs(trainer_logprobs.astype(np.float64) - completion.logprobs)
-    return differences

@@ -40,13 +40,12 @@ def _repack_tied_head(model: Any) -> None:
     """Update an output layer that shares the input embedding.
 
     A CPU worker keeps a repacked copy of the output layer, which a reload does not update: without this the sampler would
-    silently keep the old output matrix. A vision-language model has both in its language part.
+    silently keep the old output matrix.
     """
     from vllm.platforms import current_platform
 
-    language = getattr(model, "language_model", model)
-    head = getattr(language, "lm_head", None)
-    embedding = getattr(getattr(language, "model", None), "embed_tokens", None)
+    head = getattr(model, "lm_head", None)
+    embedding = getattr(getattr(model, "model", None), "embed_tokens", None)
     if not current_platform.is_cpu() or not getattr(model.config, "tie_word_embeddings", False):
         return
     if head is None or embedding is None or head is embedding:
