@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.wrappers.canonical import sentence_embedder
 from creditflow.wrappers.canonical.merge import TextSource, compared_texts, merged_group, similar_states
-from creditflow.wrappers.canonical.sentence_embedder import CachedEmbedder, SentenceEmbedder
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 
@@ -69,9 +69,10 @@ class MergedByModel(Scheme):
         return source
 
     @cached_property
-    def embedder(self) -> CachedEmbedder:
+    def embedder(self) -> sentence_embedder.CachedEmbedder:
         """The encoder with the vectors of the texts that it has seen."""
-        return CachedEmbedder(SentenceEmbedder(self.encoder.removeprefix("hf:")))
+        model = self.encoder.removeprefix("hf:")
+        return sentence_embedder.CachedEmbedder(sentence_embedder.SentenceEmbedder(model))
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""

@@ -100,17 +100,17 @@ def test_the_processor_is_saved_with_the_tokenizer_and_opened_again(tmp_path: Pa
 
 
 def test_new_pictures_are_given_in_the_order_of_the_rows() -> None:
-    """Whatever the order of the requests; what a row's cache holds is not given again."""
+    """What a row's cache holds is not given again."""
     one, other, third = (ENCODER.encode(drawn(16, 16, seed)) for seed in range(3))
     first = ENCODER.expand(np.array([9, ENCODER.token, 9], np.int32), [one])
     longer = np.concatenate([first, ENCODER.expand(np.array([9, ENCODER.token, 9], np.int32), [other])])
     requests = [
-        GenerationRequest("b", first, np.zeros(1), (third,)), GenerationRequest("a", longer, np.zeros(1), (one, other)),
+        GenerationRequest("a", longer, np.zeros(1), (one, other)), GenerationRequest("b", first, np.zeros(1), (third,)),
     ]  # fmt: skip
     held: list[Any] = [first, np.zeros(0, np.int32)]
     cohort = Cohort(["a", "b"], np.array([len(first), 0]), held, [(one.name,), ()], mask=None, used=0, cache=None)
     backend: Any = SimpleNamespace(device="cpu")
-    found = TransformersBackend._pictures(backend, cohort, requests, np.array([1, 0]))
+    found = TransformersBackend._pictures(backend, cohort, requests)
     wanted = np.concatenate([other.patches, third.patches])
     np.testing.assert_array_equal(found["pixel_values"].numpy(), wanted)
     assert found["image_grid_thw"].tolist() == [list(other.grid), list(third.grid)]
