@@ -164,20 +164,6 @@ def test_one_pass_of_a_shared_critic_has_the_gradient_of_two(trainer_of: Make, c
     torch.testing.assert_close(captured[0], expected, rtol=1e-3, atol=1e-6)
 
 
-def test_a_detached_critic_has_no_gradient_in_the_policys_network(trainer_of: Make, config: dict[str, Any]) -> None:
-    plain = trainer_of(config, "update.iterations=0")
-    plain.run()
-    critic = Critic(CriticConfig(kind="shared", detach=True), plain.model.get_decoder())
-    torch.nn.init.ones_(critic.head.weight)
-    groups = annotate(played(plain), critic_annotator(critic))
-    rows = make_rows(groups, credit.make("mt_ppo").assign_batch(groups))
-    plain.model.zero_grad()
-    [batch] = batches_of(rows, 1 << 20, torch.device("cpu"))
-    critic.loss(batch, rows, 1)["loss"].backward()
-    assert all(p.grad is None for p in plain.model.parameters())
-    assert critic.head.weight.grad is not None
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
