@@ -16,7 +16,6 @@ Penalties for invalid actions break the invariance as well.
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr
+from creditflow.envs.errors import ConfigError, EpisodeError, check_name, short_repr
 from creditflow.envs.foreign.keys import StateKey
 from creditflow.envs.foreign.rules import Success
 from creditflow.wrappers.base_env import base_env, recordable
@@ -222,10 +221,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._potential = 0.0
         self._elapsed, self._over = 0, True
         self._warned = False  # of an episode that was cut outside
-        self._resumable = False  # there is a snapshot of the episode, from which it can go on
         self._info: dict[str, Any] = {}
         self._episode = ShapedEpisode("", [])
-        self._learning = False  # from this episode; not if it did not begin with reset
 
     @property
     def potentials(self) -> Version:
@@ -246,7 +243,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         An episode that has not ended was cut outside: it is learned from as one that a limit ended. With ``truncation="end"`` its
         last reward lacks the end of the potential, which is said once.
         """
-        if not self._over and self._elapsed and not self._resumable:
+        if not self._over and self._elapsed:
             self._learn("env_limit")
             if self._truncation == "end" and self._terminal == "zero" and not self._warned:
                 self._warned = True
@@ -254,8 +251,16 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self.store.pending >= self._publish_every:
             self.store.publish()
         obs, info = self.env.reset(seed=seed, options=options)
-        self._begin(obs, info)
-        self._learning = not self.store.frozen
+        self._version = self.store.snapshot()
+        self._potential, self._info, self._episode = 0.0, info, ShapedEpisode(task_of(info), [])
+        self._enter(obs, info)
+        if self._history is not None:
+            self._history.begin(self._base.task.content, str(info["task_id"]))
+        if self._exact is not None:
+            self._exact.begin(self._base)
+        self._pending = {"thought": "", "response": ""}
+        self._potential = self._of(info)
+        self._elapsed, self._over = self._base.elapsed_steps, False
         return obs, self._shaped_info(info, float(info.get("raw_reward", 0.0)), 0.0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -271,8 +276,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             )
         if self._base.elapsed_steps != self._elapsed:
             raise EpisodeError(
-                "the environment was restored outside this wrapper: restore snapshots of DenseReward.get_state with "
-                "DenseReward.set_state"
+                "the environment was restored outside this wrapper, whose episode goes on from where it was: copy.deepcopy of the "
+                "wrapped environment keeps both"
             )
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._elapsed, self._over = self._base.elapsed_steps, terminated or truncated
@@ -287,60 +292,6 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         shaping = self.beta * (self.gamma * self._potential - before)
         return obs, float(reward) + shaping, terminated, truncated, self._shaped_info(info, raw, shaping)
 
-    def get_state(self) -> str:
-        """Return the environment's snapshot with the potential that the next step subtracts."""
-        self._resumable = True
-        data: dict[str, Any] = {"format": "dense/1", "env": self._base.get_state(), "potential": self._potential}
-        if self._history is not None:
-            data["history"] = self._history.get_state()
-        if self._features is not None:
-            data["statement"] = sorted(self._features.statement)
-        return json.dumps(data)
-
-    def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
-        """Restore a snapshot of ``get_state``; the next step subtracts the potential stored in it.
-
-        The episode continues with the version that was published last, even if the snapshot was taken with another one:
-        the sum along the path does not depend on it. What is played from here on is not learned from, because its
-        beginning is missing.
-
-        Raises:
-            DataError: the snapshot is not one of this wrapper.
-        """
-        try:
-            data = json.loads(snapshot)
-            inner, potential, history = data["env"], float(data["potential"]), data.get("history")
-            statement = frozenset(str(word) for word in data.get("statement", ()))
-            if data["format"] != "dense/1":
-                raise DataError(f"a DenseReward snapshot has format 'dense/1', got {short_repr(data['format'], 40)}")
-            if not math.isfinite(potential):
-                raise DataError(f"the potential of a DenseReward snapshot must be finite, got {potential}")
-        except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"not a DenseReward snapshot: {short_repr(snapshot)}") from error
-        obs, info = self._base.set_state(inner)
-        self._begin(obs, info)
-        if self._history is not None:
-            self._history.set_state(history)
-        if self._features is not None:
-            self._features.statement = statement
-        self._potential, self._learning, self._resumable = potential, False, True
-        return obs, self._shaped_info(info, 0.0, 0.0)
-
-    def _begin(self, obs: Any, info: dict[str, Any]) -> None:
-        """Choose the version of an episode and value its first state."""
-        self._version = self.store.snapshot()
-        self._potential, self._info, self._episode = 0.0, info, ShapedEpisode(task_of(info), [])
-        self._enter(obs, info)
-        if self._history is not None:
-            self._history.begin(self._base.task.content, str(info["task_id"]))
-        if self._exact is not None:
-            self._exact.begin(self._base)
-        self._pending = {"thought": "", "response": ""}
-        self._potential = self._of(info)
-        self._elapsed, self._over, self._resumable = self._base.elapsed_steps, False, False
-
     def _enter(self, obs: Any, info: dict[str, Any]) -> None:
         """Remember what the potential reads of a state."""
         episode = self._episode
@@ -351,7 +302,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _record(self, action: Any, raw: float, info: dict[str, Any], terminated: bool, truncated: bool) -> None:
         """Record a turn, and give a finished episode to the store."""
         before, self._info = self._info, info
-        if not self._learning:
+        if self.store.frozen:
             return
         key = action_key(self._base, action, info)
         self._episode.turns.append(recorded_turn(before, self._base.action_to_text(action), raw, info, action_key=key))
@@ -360,9 +311,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _learn(self, reason: StopReason) -> None:
         """Give the episode to the store."""
-        if self._learning:
-            self._episode.finish(self.store, self._info["success"], self._info["score"], reason)
-        self._learning = False
+        self._episode.finish(self.store, self._info["success"], self._info["score"], reason)
 
     def _after(self, info: dict[str, Any], terminated: bool, truncated: bool) -> float:
         if terminated:

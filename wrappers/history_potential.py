@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, unknown_name_error
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.entities.egrpo import EGRPO
 from creditflow.wrappers.credit.entities.gdcr import GDCR, EntityReward
@@ -73,14 +73,6 @@ class HistoryPotential(Protocol):
         """Add one turn; ``EpisodeError`` if no episode has started."""
         ...
 
-    def get_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable snapshot."""
-        ...
-
-    def set_state(self, state: Any) -> None:
-        """Restore a snapshot of an episode of the same task; ``DataError`` if it is none."""
-        ...
-
 
 def history_potential(name: str, *, model: SuccessModel | None = None, **parameters: Any) -> HistoryPotential:
     """Make the potential of a scheme.
@@ -132,20 +124,6 @@ class _CitationPotential:
         turn = self._reward.step(reader.found(_thought(move, self._scheme)), _observed(move, reader))
         self.value += turn.cite + turn.retrieve
 
-    def get_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable snapshot."""
-        names, progress = _started(self._reader).graph.names, self._reward.progress
-        return {
-            "seen": [names[number] for number in sorted(progress.seen)],
-            "cited": [names[number] for number in sorted(progress.cited)],
-            "value": self.value,
-        }
-
-    def set_state(self, state: Any) -> None:
-        """Restore a snapshot."""
-        progress = self._reward.progress
-        (progress.seen, progress.cited), self.value = _entities(state, _started(self._reader), "seen", "cited")
-
 
 class _MentionPotential:
     """The fraction of the question's matchable entities that E-GRPO finds in the thoughts so far."""
@@ -178,18 +156,6 @@ class _MentionPotential:
                 "record_response(thought=…, response=…) before each step, or step with the whole response",
                 stacklevel=2,
             )
-
-    def get_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable snapshot."""
-        names = _started(self._reader).graph.names
-        return {
-            "named": [names[number] for number in sorted(self._named)],
-            "value": self.value,
-        }
-
-    def set_state(self, state: Any) -> None:
-        """Restore a snapshot."""
-        [self._named], self.value = _entities(state, _started(self._reader), "named")
 
 
 class _SuccessPotential:
@@ -224,23 +190,6 @@ class _SuccessPotential:
             raise DataError(f"the success model of pica must return a probability in [0, 1], got {value}")
         self.value = value
 
-    def get_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable snapshot."""
-        return {"turns": [dict(turn) for turn in self._turns], "value": self.value}
-
-    def set_state(self, state: Any) -> None:
-        """Restore a snapshot."""
-        try:
-            turns = list(map(_texts, state["turns"]))
-            value = float(state["value"])
-        except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"the snapshot has no history of turns: {short_repr(state, 80)}") from error
-        self._turns, self.value = turns, value
-
-
-def _texts(turn: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(text) for name, text in turn.items()}
-
 
 def _started(reader: EntityReader | None) -> EntityReader:
     if reader is None:
@@ -258,13 +207,3 @@ def _observed(move: Move, reader: EntityReader) -> tuple[int, ...]:
         text = move.observation if isinstance(move.observation, str) else ""
         return tuple(reader.observed(text, move.info.get("queries", ())))
     return tuple(reader.recorded(move.info.get("entities", ())))
-
-
-def _entities(state: Any, reader: EntityReader, *names: str) -> tuple[list[set[int]], float]:
-    """The named sets of entities and the value in a snapshot."""
-    number = reader.graph.number
-    try:
-        sets = [{number[entity] for entity in state[name]} for name in names]
-        return sets, float(state["value"])
-    except (TypeError, KeyError, ValueError, OverflowError) as error:
-        raise DataError(f"the snapshot has no history of this task's entities: {short_repr(state, 80)}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.worlds.shaped_sokoban import fixed_potential, mdp, random_potential, sokoban, task_id
 
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError
+from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
@@ -29,16 +30,14 @@ def test_truncation_keeps_the_potential_for_a_trainer_that_bootstraps():
         assert info["potential"] == expected
 
 
-def test_a_restored_snapshot_gives_the_same_reward_again():
+def test_a_copy_gives_the_same_reward_again():
     env = DenseReward(sokoban(), "rewardflow", gamma=0.9, store=random_potential(3))
     env.reset(seed=0)
     env.step("down")
-    snapshot = env.get_state()
+    copied = copy.deepcopy(env)
     first = env.step("right")
     env.step("right")
-    env.set_state(snapshot)
-    again = env.step("right")
-    assert first == again
+    assert copied.step("right") == first
 
 
 def test_restoring_outside_the_wrapper_is_an_error():
@@ -50,17 +49,6 @@ def test_restoring_outside_the_wrapper_is_an_error():
     base.set_state(snapshot)
     with pytest.raises(EpisodeError, match="restored outside this wrapper"):
         env.step("down")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{}", "[]", '{"format":"other","env":"","potential":0}', '{"format":"dense/1"}',
-     '{"format":"dense/1","env":"","potential":NaN}', '{"format":"dense/1","env":"","potential":1' + "0" * 400 + "}"],
-)  # fmt: skip
-def test_other_strings_are_rejected_as_snapshots(text):
-    env = DenseReward(sokoban(), "rewardflow", gamma=0.9)
-    with pytest.raises(DataError):
-        env.set_state(text)
 
 
 def test_unknown_states_carry_the_last_known_potential():

@@ -172,20 +172,6 @@ def test_a_shared_store_learns_from_every_environment_and_at_most_the_window_of_
             assert sizes == [5, 5, 5]
 
 
-def test_an_episode_that_was_abandoned_or_restored_teaches_nothing() -> None:
-    env: Any = DenseReward(sokoban(), "gigpo", gamma=0.9)
-    env.reset(seed=0)
-    env.step("right")
-    state = env.get_state()
-    env.reset(seed=0)
-    env.set_state(state)
-    while True:
-        _, _, terminated, truncated, _ = env.step("right")
-        if terminated or truncated:
-            break
-    assert env.store.pending == 0
-
-
 def test_unreachable_states_are_unknown_and_the_start_is_zero_for_schemes_of_distance() -> None:
     group = Group((walk_of("s a g"), walk_of("s d e", "failed"), walk_of("s a d e", "failed", name="again")))
     cases: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -225,9 +211,6 @@ def test_pica_shapes_by_its_success_model() -> None:
     env = DenseReward(sokoban(), "pica", gamma=1.0, model=model)
     assert env.reset(seed=0)[1]["potential"] == 0.1
     assert env.step("down")[4]["shaping"] == pytest.approx(0.1)
-    state = env.get_state()
-    assert env.step("up")[4]["shaping"] == pytest.approx(0.1)
-    env.set_state(state)
     assert env.step("left")[4]["potential"] == pytest.approx(0.3)
     assert calls[-1] == ["down", "left"]
     with pytest.raises(ConfigError, match="pica needs model="):
