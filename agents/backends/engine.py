@@ -1,4 +1,4 @@
-"""Interface of an inference engine with its own batching and sampling, and shared request handling.
+"""What is asked of inference engines with their own batching and sampling, in this process or behind a server.
 
 Engines batch, cache and sample on their own: a completion's randomness comes from the engine, not from its request's
 uniforms.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final, Literal, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = [
     "NO_PICTURES",
-    "Engine",
     "ProbeResult",
     "UniquePrompt",
     "call_seed",
@@ -56,46 +55,6 @@ class ProbeResult:
 
     ids: NDArray[np.int32]
     logprobs: tuple[Mapping[int, float], ...]
-
-
-class Engine(Protocol):
-    """An inference engine in this process.
-
-    Attributes:
-        context: maximum sequence length.
-        block_size: tokens in a block of its prefix cache.
-        exact: whether it computes in float32.
-    """
-
-    context: int
-    block_size: int
-    exact: bool
-
-    def complete(
-        self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
-    ) -> list[list[Completion]]:
-        """Generate the completions of every prompt."""
-        ...
-
-    def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
-        """Continue a fixed prompt on the same path as completions."""
-        ...
-
-    def receive(self, tensors: Mapping[str, Any]) -> int:
-        """Load these tensors, by their names in a checkpoint; returns how many every worker read."""
-        ...
-
-    def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache; returns whether it was emptied."""
-        ...
-
-    def sleep(self) -> None:
-        """Free GPU memory."""
-        ...
-
-    def wake(self, part: Literal["weights", "kv_cache"]) -> None:
-        """Allocate the memory of a part again: the weights first, then the cache."""
-        ...
 
 
 def deduplicate_prompts(requests: Sequence[GenerationRequest]) -> list[UniquePrompt]:

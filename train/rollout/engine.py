@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from creditflow.agents.base import Agent, Decision, decisions_for
 from creditflow.envs.errors import ConfigError, EpisodeError
@@ -20,21 +19,11 @@ from creditflow.train.settings.branching import BranchConfig, mean_entropy
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Budget", "Engine", "NoGroupError", "RolloutEngine", "RolloutReport"]
+__all__ = ["Budget", "NoGroupError", "RolloutEngine", "RolloutReport"]
 
 
 class NoGroupError(EpisodeError):
     """Not one group of a rollout could start."""
-
-
-class Engine(Protocol):
-    """Plays groups."""
-
-    def play(
-        self, agent: Agent, tasks: Sequence[Task], *, seed: int, iteration: int = 0, trial: int = 0
-    ) -> list[Group]:
-        """Play one group per task, with the arguments of ``RolloutEngine.play``."""
-        ...
 
 
 class RolloutEngine:

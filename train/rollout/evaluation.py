@@ -18,7 +18,7 @@ from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.rewards import Reward
 from creditflow.envs.wikisearch.grading.scoring import exact_match, token_f1
 from creditflow.envs.wikisearch.protocol.dialects import Dialect
-from creditflow.train.rollout.engine import Engine
+from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.settings.rollout import WAVE
 from creditflow.train.statistics import Interval, rate_interval, t_quantile
 from creditflow.wrappers.episode_rewards import transcript_of
@@ -156,7 +156,7 @@ class Evaluation:
 
 
 def evaluate(
-    engine: Engine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *,
+    engine: RolloutEngine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *,
     samples: int, seed: int, wave: int = WAVE,
     rewards: Mapping[str, Reward] | None = None, dialect: Dialect | None = None,
     trials: int = 1,
@@ -171,7 +171,7 @@ def evaluate(
 
 
 def played_tasks(
-    engine: Engine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *, samples: int, seed: int,
+    engine: RolloutEngine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *, samples: int, seed: int,
     wave: int = WAVE, trials: int = 1,
 ) -> Iterator[list[Group]]:  # fmt: skip
     """Play every task; yields its group, in order: the greedy episode as replica 0, then the sampled ones.
@@ -204,7 +204,7 @@ def played_tasks(
 
 
 def _round(
-    engine: Engine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trials: int
+    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trials: int
 ) -> dict[str, list[Group]]:
     """One episode of each task, with further trials of failed ones; by task the groups of its trials."""
     if isinstance(agent, ReflexionAgent):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
-from creditflow.agents.backends.engine import Engine, call_seed, check_sampling, deduplicate_prompts, in_request_order
+from creditflow.agents.backends.engine import call_seed, check_sampling, deduplicate_prompts, in_request_order
+from creditflow.agents.backends.vllm.engine import VllmEngine
 
 __all__ = ["VllmBackend"]
 
@@ -26,7 +27,7 @@ class VllmBackend:
         context: maximum sequence length of the model.
     """
 
-    def __init__(self, engine: Engine, *, version: str = "0") -> None:
+    def __init__(self, engine: VllmEngine, *, version: str = "0") -> None:
         self.engine, self.version, self.context = engine, version, engine.context
 
     def generate(

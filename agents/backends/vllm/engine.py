@@ -1,4 +1,4 @@
-"""vLLM in this process, behind the interface ``Engine``.
+"""vLLM in this process.
 
 One process with one worker starts fastest and has the fewest parts that can hang. vLLM changes its host process when it
 starts (torch's thread setter, the global random state); these changes are undone.
@@ -43,7 +43,9 @@ class VllmEngine:
 
     Attributes:
         release: the installed vLLM release.
-        context, block_size, exact: see ``Engine``.
+        context: maximum sequence length.
+        block_size: tokens in a block of its prefix cache.
+        exact: whether it computes in float32.
 
     Raises:
         MissingExtraError: vLLM is not installed.

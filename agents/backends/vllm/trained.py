@@ -25,9 +25,10 @@ from creditflow.agents.backends.base import (
     Sampling,
     WeightPushError,
 )
-from creditflow.agents.backends.engine import Engine, ProbeResult
+from creditflow.agents.backends.engine import ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.engine import VllmEngine
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.models.lora import has_adapter, merged_weights
 from creditflow.agents.models.vision import text_config
@@ -75,7 +76,7 @@ class VllmTrainedBackend:
         dtype: str,
         config: VllmConfig | None = None,
         seed: int = 0,
-        make_engine: Callable[[str], Engine] | None = None,
+        make_engine: Callable[[str], Any] | None = None,
     ) -> None:
         config = config or VllmConfig()
         self.model, self.device = model, next(model.parameters()).device
@@ -168,13 +169,11 @@ class VllmTrainedBackend:
         return float(min(max(COARSE_TOLERANCE, ROUNDINGS * rounding), LARGEST_TOLERANCE))
 
 
-def _engine_maker(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine]:
+def _engine_maker(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], VllmEngine]:
     """A function that opens the engine; checks first that vLLM is installed, before anything is written."""
     vllm_release()
 
-    def make(folder: str) -> Engine:
-        from creditflow.agents.backends.vllm.engine import VllmEngine
-
+    def make(folder: str) -> VllmEngine:
         return VllmEngine(folder, dtype=dtype, config=config, seed=seed, empty=True)
 
     return make
@@ -197,7 +196,7 @@ def checkpoint_tensors(model: Any) -> dict[str, Any]:
     return {name: tensor.detach() for name, tensor in tensors.items()}
 
 
-def _probe_ids(engine: Engine, vocabulary: int) -> NDArray[np.int32]:
+def _probe_ids(engine: VllmEngine, vocabulary: int) -> NDArray[np.int32]:
     """A fixed prompt of slightly more than two full blocks, so that the prefix cache takes part."""
     longest = engine.context - PROBE_TOKENS
     length = max(1, min(2 * engine.block_size + 8, longest))
