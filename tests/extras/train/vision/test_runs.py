@@ -119,7 +119,7 @@ def test_settings_that_do_not_go_with_pictures_are_refused(
     with pytest.raises(ConfigError, match="Qwen2ForCausalLM has none"):
         trainer_of(config, "model.freeze_vision=true")
     with pytest.raises(ConfigError, match="without one; make it with pictures"):
-        trainer_of(vision_config, "env.options.obs_mode=text")
+        trainer_of(vision_config, "env.options.obs_mode=text").run()
     with pytest.raises(ConfigError, match="choose a prompt that shows pictures"):
         trainer_of(config, "env.options.obs_mode=rgb")
 

@@ -134,6 +134,12 @@ def test_a_language_model_refuses_rows_with_pictures(
 ) -> None:
     row = rows_of(groups_of(*policy_of(vision_config)))[0]
     _, text_model, _ = policy_of(config)
+    shown = row.ids == row.pictures[0].token
+    within = replace(
+        row,
+        ids=np.where(shown, 250, np.minimum(row.ids, 249)).astype(np.int32),
+        pictures=tuple(replace(picture, token=250) for picture in row.pictures),
+    )
     with pytest.raises(ConfigError, match="Qwen2Model cannot read"):
-        forward(text_model, [replace(row, ids=np.minimum(row.ids, 250))])
+        forward(text_model, [within])
     assert decoder_of(text_model) is text_model.get_decoder()
