@@ -142,6 +142,11 @@ class EntityMatcher:
             from ahocorasick_rs import BytesAhoCorasick
         self._automaton = BytesAhoCorasick(list(owners)) if owners else None
 
+    def __deepcopy__(self, memo: dict[int, object]) -> EntityMatcher:
+        """Return the matcher itself, in which nothing changes."""
+        del memo
+        return self
+
     def __len__(self) -> int:
         """Number of distinct written forms that can match."""
         return len(self._owners)
