@@ -43,7 +43,8 @@ RUNNABLE = {
     "search_r1_grpo_wikisearch": ["rollout.top_p=1.0", "update.minibatch_size=0", "update.minibatches=8"],
     "prm_alfworld": ["credit.annotators=[]", "credit.scheme=grpo"],
     **{f"rewardflow_{env}": [TOKENS] for env in ("alfworld", "sokoban", "sokoban_vl", "webshop", "wikisearch")},
-    **{f"smollm2_{env}": SMALL for env in ("alfworld", "sokoban", "webshop", "wikisearch")},
+    **{f"smollm2_{env}": SMALL for env in ("sokoban", "webshop")},
+    **{f"smollm2_{env}": ["sft.episodes=0"] for env in ("alfworld", "wikisearch")},
     "ragen_sokoban": ["critic.kind=none", "credit={scheme: grpo}", "checkpoint.best=false"],
     "search_r1_ppo_wikisearch": ["rollout.top_p=1.0", "critic.kind=none", "credit={scheme: grpo}", "update.loss.kl_in=loss"],
     "steppo_alfworld": [
