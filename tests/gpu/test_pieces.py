@@ -142,4 +142,4 @@ def test_the_page_has_the_figures_of_the_stored_file() -> None:
     page = (folder / "README.md").read_text(encoding="utf-8")
     assert figures(data["checks"]) in page
     assert not any("error" in found for found in data["checks"].values())
-    assert sum(name.startswith("equality/") for name in data["checks"]) == 18
+    assert sum(name.startswith("equality/") for name in data["checks"]) == 15
