@@ -44,7 +44,7 @@ COMMANDS = {
     "view": "write a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal",
     "serve": "serve an environment or a search index over HTTP",
-    "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
+    "new": "create a template for your own credit scheme, environment or agent, with tests",
     "doctor": "show what is installed, what is missing and how to install it",
     "model": "create a model folder from a GGUF file or from a checkpoint of a training run",
     "data": "check, import, build and label data",
