@@ -46,22 +46,15 @@ class Entry(NamedTuple):
         gym_id: Gymnasium id.
         entry_point: a string, so that importing creditflow imports no environment.
         files: name of the argument for the path of a user's own tasks; "" if there is none.
-        vector: entry point of the native vector environment; "" if there is none.
     """
 
     gym_id: str
     entry_point: str
     files: str
-    vector: str = ""
 
 
 ENVIRONMENTS: dict[str, Entry] = {
-    "sokoban": Entry(
-        "creditflow/Sokoban-v0",
-        "creditflow.envs.sokoban.env:SokobanEnv",
-        "levels",
-        "creditflow.envs.sokoban.vector.env:SokobanVectorEnv",
-    ),
+    "sokoban": Entry("creditflow/Sokoban-v0", "creditflow.envs.sokoban.env:SokobanEnv", "levels"),
     "alfworld": Entry("creditflow/ALFWorld-v0", "creditflow.envs.alfworld.env:ALFWorldEnv", "data_path"),
     "webshop": Entry("creditflow/WebShop-v0", "creditflow.envs.webshop.env:WebShopEnv", "data"),
     "wikisearch": Entry("creditflow/WikiSearch-v0", "creditflow.envs.wikisearch.env:WikiSearchEnv", "questions"),
@@ -109,10 +102,7 @@ def register_envs() -> None:
     """
     for entry in ENVIRONMENTS.values():
         if entry.gym_id not in gym.registry:  # a second import would print "Overriding environment"
-            gym.register(
-                id=entry.gym_id, entry_point=entry.entry_point, order_enforce=False,
-                disable_env_checker=True, vector_entry_point=entry.vector or None,
-            )  # fmt: skip
+            gym.register(id=entry.gym_id, entry_point=entry.entry_point, order_enforce=False, disable_env_checker=True)
 
 
 def load_environment(spec: str, *, digest: str = "") -> str:
@@ -251,19 +241,12 @@ def make_vec(
     Args:
         name: short name or Gymnasium id.
         num_envs: number of environments.
-        vectorization_mode: "sync", "async" (one process each), or "vector_entry_point": the environment's own vector
-            environment, if it has one (Sokoban).
+        vectorization_mode: "sync", or "async" (one process each).
         **kwargs: arguments of the environment, as ``make`` takes them.
     """
-    if vectorization_mode not in ("sync", "async", "vector_entry_point"):
-        raise ConfigError(
-            f"vectorization_mode must be 'sync', 'async' or 'vector_entry_point', got {short_repr(vectorization_mode)}"
-        )
-    gym_id = env_id(name)  # an unknown name is an error here, not in another process
-    if vectorization_mode == "vector_entry_point":
-        if gym.spec(gym_id).vector_entry_point is None:
-            raise ConfigError(f"{name} has no native vector environment; use vectorization_mode='sync' or 'async'")
-        return gym.make_vec(gym_id, num_envs, vectorization_mode="vector_entry_point", **kwargs)
+    if vectorization_mode not in ("sync", "async"):
+        raise ConfigError(f"vectorization_mode must be 'sync' or 'async', got {short_repr(vectorization_mode)}")
+    env_id(name)  # an unknown name is an error here, not in another process
 
     def build() -> gym.Env[Any, Any]:
         return make(name, **kwargs)

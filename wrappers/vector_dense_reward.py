@@ -33,7 +33,7 @@ class VectorDenseReward(AnyVectorWrapper):
     The potential of terminal states is zero, so optimal policies stay optimal.
 
     Args:
-        env: a vector environment whose infos have ``task_id`` and ``state_key``: Sokoban's own, or ``gym.make_vec`` with
+        env: a vector environment whose infos have ``task_id`` and ``state_key``: ``gym.make_vec`` with
             "sync" or "async" (the latter with ``shared_memory=False``) of any creditflow environment.
         scheme: source of the potential, one of those that ``DenseReward`` learns ("features" too), or "shuffled".
         gamma: γ, the *trainer's* discount; any other breaks the invariance, so there is no default.

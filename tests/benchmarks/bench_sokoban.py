@@ -1,12 +1,11 @@
-"""Speed of Sokoban beside its peers: single and vector environment, pictures, levels, the oracle.
+"""Speed of Sokoban beside its peers: steps, pictures, levels, the oracle.
 
     python tests/benchmarks/bench_sokoban.py [--toy] [--boxoban ../shared/data/boxoban] [--rounds 3]
 
-The peers are jumanji and gym-sokoban, which ``constraints/bench.txt`` installs beside this package, and gem-llm where the tier
+The peer gym-sokoban is what ``constraints/bench.txt`` installs beside this package, and gem-llm is where the tier
 gem has its environment. A peer that is missing is left out, and the output says so. All numbers are per CPU second, of all
 threads, best of three rounds in which ours and the peers' programs take turns. Single environments make the same random moves on
-a level of 6 by 6 cells; a solved level is reset. jumanji has boards of 10 by 10 cells with four boxes only, so the vector
-environment is measured at that size too; it begins the same level again, as jumanji's generator has two.
+a level of 6 by 6 cells; a solved level is reset.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -45,17 +43,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is measured: rounds, steps of a loop, least seconds of a measurement, kinds of levels (side, boxes), boards at once."""
+    """How much is measured: rounds, steps of a loop, least seconds of a measurement, kinds of levels (side, boxes)."""
 
     rounds: int
     steps: int
     least: float
     kinds: tuple[tuple[int, int], ...]
-    sizes: tuple[int, ...]
 
 
-FULL = Amount(3, 100_000, 0.5, ((6, 1), (6, 2), (8, 1), (8, 2), (8, 3), (10, 2)), (128, 1024))
-TOY = Amount(1, 5_000, 0.01, ((6, 1),), (16,))
+FULL = Amount(3, 100_000, 0.5, ((6, 1), (6, 2), (8, 1), (8, 2), (8, 3), (10, 2)))
+TOY = Amount(1, 5_000, 0.01, ((6, 1),))
 MOVES = ("up", "down", "left", "right")
 
 
@@ -132,41 +129,6 @@ def print_oracle(folder: Path) -> None:
         )
 
 
-def measure_vector(work: Amount) -> dict[str, float]:
-    """Steps per second of the vector environment: one level, or the levels of a panel that ends every 30 steps."""
-    small = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
-    large = generate_level(np.random.default_rng(1), GeneratorOptions(10, 10, 4, 20, 80)).xsb
-    results = {}
-    sources: dict[str, dict[str, Any]] = {
-        "6x6": {"level": small}, "10x10, 4 boxes": {"level": large}, "small-v1": {"panel": "small-v1:train"},
-    }  # fmt: skip
-    for name, source in sources.items():
-        for mode in ("grid", "planes", "text", "rgb"):
-            for size in work.sizes:
-                envs = gym.make_vec(
-                    "creditflow/Sokoban-v0", num_envs=size, vectorization_mode="vector_entry_point", obs_mode=mode,
-                    action_mode="discrete", **source,
-                )  # fmt: skip
-                results[f"{name}, {'rgb, tile 28' if mode == 'rgb' else mode}, N={size}"] = vector_speed(
-                    envs, size, work.least
-                )
-    return results
-
-
-def vector_speed(envs: gym.vector.VectorEnv[Any, Any, Any], size: int, least: float) -> float:
-    """Steps per CPU second with random actions."""
-    envs.reset(seed=0)
-    actions = np.random.default_rng(0).integers(0, 4, (50, size))
-    for row in actions:
-        envs.step(row)
-    began, made = time.process_time(), 0
-    while time.process_time() - began < least:
-        for row in actions:
-            envs.step(row)
-        made += 50 * size
-    return made / (time.process_time() - began)
-
-
 def best(into: dict[str, Any], found: dict[str, Any]) -> None:
     """Keep the larger of two numbers of one name."""
     for name, value in found.items():
@@ -178,9 +140,8 @@ def peers_here() -> dict[str, str]:
     interpreters = {
         "gem": str(ROOT / ".venv-gem" / "bin" / "python"),
         "gym-sokoban": sys.executable,
-        "jumanji": sys.executable,
     }
-    modules = {"gem": "gem", "gym-sokoban": "gym_sokoban", "jumanji": "jumanji"}
+    modules = {"gem": "gem", "gym-sokoban": "gym_sokoban"}
     found = {}
     for name, interpreter in interpreters.items():
         command = [interpreter, "-c", f"import {modules[name]}"]
@@ -194,12 +155,11 @@ def peers_here() -> dict[str, str]:
 
 def measure(work: Amount) -> dict[str, dict[str, Any]]:
     """Measure ours and every peer that is installed, in turns."""
-    results: dict[str, dict[str, Any]] = {name: {} for name in ("single", "vector", "levels", *PEERS)}
+    results: dict[str, dict[str, Any]] = {name: {} for name in ("single", "levels", *PEERS)}
     kinds = json.dumps(work.kinds)
     arguments = {
         "gem": [str(work.steps // 4), kinds],
         "gym-sokoban": [str(work.steps // 4), kinds],
-        "jumanji": [json.dumps(work.sizes)],
     }
     peers = peers_here()
     for _ in range(work.rounds):
@@ -207,7 +167,6 @@ def measure(work: Amount) -> dict[str, dict[str, Any]]:
             results["single"],
             {**measure_steps(work.steps), "text, unwrapped, caches off": measure_without_caches(work.steps)},
         )
-        best(results["vector"], measure_vector(work))
         best(results["levels"], measure_generator(work))
         for name, interpreter in peers.items():
             best(results[name], run_peer(name, interpreter, arguments[name]))
@@ -229,11 +188,6 @@ def ratios(results: dict[str, dict[str, Any]], work: Amount) -> dict[str, float]
             name = f"levels {side}x{side} {boxes}"
             for ours in ("exact", "gym_sokoban"):
                 found[f"{ours} {name} / gym-sokoban"] = results["levels"][f"{ours} {name}"] / peer[name]
-    if results["jumanji"]:
-        for size in work.sizes:
-            ours = results["vector"][f"10x10, 4 boxes, grid, N={size}"]
-            for loop in ("step by step", "compiled loop"):
-                found[f"vector 10x10 grid N={size} / jumanji, {loop}"] = ours / results["jumanji"][f"{loop} {size}"]
     return found
 
 
@@ -250,8 +204,6 @@ def main() -> None:
             print(f"{group}, {name}: {value:,.0f}/s" if isinstance(value, float) else f"{group}, {name}: {value}")
     for name in ("text, unwrapped", "grid, unwrapped", "rgb, tile 28, unwrapped"):
         print_speed(f"Sokoban steps, {name}", results["single"][name])
-    for size in work.sizes:
-        print_speed(f"Sokoban steps, vector, grid, {size} boards", results["vector"][f"10x10, 4 boxes, grid, N={size}"])
     for name, value in ratios(results, work).items():
         ours, _, peer = name.partition(" / ")
         print_ratio(f"Sokoban: {ours}", peer, value)

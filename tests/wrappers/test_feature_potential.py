@@ -13,12 +13,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.episodes.builders import walk
 from helpers.worlds.shaped_sokoban import play, sokoban
+from helpers.worlds.sokoban_vector import sokoban_vector
 
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.sokoban import SokobanEnv
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.wrappers import (
     DenseReward,
     FeaturePotentials,
@@ -160,7 +160,7 @@ def test_rewards_of_vectors_are_those_of_the_wrapper_around_each_environment(mod
     _, version = learned("small-v1:train", 40, **PLANES)
     options: dict[str, Any] = {"panel": "small-v1:test", "max_steps": 8, **PLANES}
     chosen: dict[str, Any] = {"gamma": 0.97, "truncation": "bootstrap", "store": version}
-    native = VectorDenseReward(SokobanVectorEnv(4, autoreset_mode=mode, **options), "features", **chosen)
+    native = VectorDenseReward(sokoban_vector(4, autoreset_mode=mode, **options), "features", **chosen)
     loop = SyncVectorEnv(
         [lambda: DenseReward(SokobanEnv(**options), "features", **chosen)] * 4, autoreset_mode=AutoresetMode(mode)
     )
@@ -176,7 +176,7 @@ def test_rewards_of_vectors_are_those_of_the_wrapper_around_each_environment(mod
 
 
 def test_a_vector_environment_learns_it() -> None:
-    envs = SokobanVectorEnv(16, autoreset_mode="SameStep", level="#####\n#@$.#\n#   #\n#####", max_steps=8, **PLANES)
+    envs = sokoban_vector(16, autoreset_mode="SameStep", level="#####\n#@$.#\n#   #\n#####", max_steps=8, **PLANES)
     shaped = VectorDenseReward(envs, "features", gamma=0.97, publish_every=16)
     shaped.reset(seed=0)
     rng, total = np.random.default_rng(0), 0

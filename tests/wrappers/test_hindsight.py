@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.worlds.shaped_sokoban import play
+from helpers.worlds.sokoban_vector import sokoban_vector
 
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.sokoban import SokobanEnv
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.wrappers import FeatureStore, PotentialStore, VectorDenseReward, relabel
 from creditflow.wrappers.dense_reward import make_store
 from creditflow.wrappers.feature_potential import ObservationFeatures
@@ -26,7 +26,7 @@ class Rollouts:
     """Random steps of a vector environment, entered into a ``RolloutShaping``."""
 
     def __init__(self, shaping: RolloutShaping, seed: int = 0) -> None:
-        self.envs = SokobanVectorEnv(ENVS, autoreset_mode="SameStep", **OPTIONS)
+        self.envs = sokoban_vector(ENVS, autoreset_mode="SameStep", **OPTIONS)
         self.shaping, self.rng = shaping, np.random.default_rng(seed)
         shaping.begin_all(*self.envs.reset(seed=seed))
 
@@ -49,7 +49,7 @@ def test_with_a_fixed_version_it_is_the_wrappers_shaping(scheme: str, truncation
     version: Any = learner.store.snapshot()
     chosen: dict[str, Any] = {"gamma": 0.9, "beta": 0.5, "truncation": truncation, "store": version}
     rollouts = Rollouts(RolloutShaping(ENVS, scheme, **chosen))
-    wrapped = VectorDenseReward(SokobanVectorEnv(ENVS, autoreset_mode="SameStep", **OPTIONS), scheme, **chosen)
+    wrapped = VectorDenseReward(sokoban_vector(ENVS, autoreset_mode="SameStep", **OPTIONS), scheme, **chosen)
     wrapped.reset(seed=0)
     rng = np.random.default_rng(0)
     for _ in range(4):  # episodes go on from batch to batch

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.worlds.sokoban_vector import sokoban_vector
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban import SokobanEnv
@@ -15,7 +16,6 @@ from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.oracle import level_oracle
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, state_key
 from creditflow.envs.sokoban.snapshot import cached_level
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
 from creditflow.wrappers.potentials import Potentials, PotentialStore
@@ -60,7 +60,7 @@ def known_potentials(drop: int) -> Potentials:
 def test_rewards_are_those_of_the_wrapper_around_each_environment(mode, unknown, truncation):
     store = known_potentials(drop=3)
     chosen: dict[str, Any] = {"gamma": 0.9, "beta": 0.5, "unknown": unknown, "truncation": truncation}
-    native = VectorDenseReward(SokobanVectorEnv(6, autoreset_mode=mode, **OPTIONS), "rewardflow", store=store, **chosen)
+    native = VectorDenseReward(sokoban_vector(6, autoreset_mode=mode, **OPTIONS), "rewardflow", store=store, **chosen)
     loop = SyncVectorEnv(
         [lambda: DenseReward(SokobanEnv(**OPTIONS), "rewardflow", store=store, **chosen)] * 6,
         autoreset_mode=AutoresetMode(mode),
@@ -87,7 +87,7 @@ def test_an_episode_that_was_reset_before_it_restarted_by_itself_is_shaped_from_
     results = []
     for steps in (0, OPTIONS["max_steps"]):
         envs = VectorDenseReward(
-            SokobanVectorEnv(2, autoreset_mode="NextStep", **OPTIONS), "rewardflow", store=store, gamma=0.9
+            sokoban_vector(2, autoreset_mode="NextStep", **OPTIONS), "rewardflow", store=store, gamma=0.9
         )
         envs.reset(seed=5)
         for _ in range(steps):
@@ -119,7 +119,7 @@ def test_values_by_key_are_the_oracles():
 @pytest.mark.filterwarnings("ignore:no state recurred")  # each member plays tasks of its own
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_the_potential_learns_from_the_episodes_of_all_members(mode):
-    envs = SokobanVectorEnv(16, autoreset_mode=mode, **{**OPTIONS, "max_steps": 20})
+    envs = sokoban_vector(16, autoreset_mode=mode, **{**OPTIONS, "max_steps": 20})
     shaped: Any = VectorDenseReward(envs, "rewardflow", gamma=0.9, window=1000)
     shaped.reset(seed=0)
     observed, rng, ended, solved = [], np.random.default_rng(0), 0, 0
@@ -174,7 +174,7 @@ def test_gymnasiums_own_vector_environments_learn_too(vectorization):
 
 
 def test_a_frozen_store_learns_nothing_more_and_evaluation_refuses_shaping():
-    envs: Any = VectorDenseReward(SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS), "gigpo", gamma=0.9)
+    envs: Any = VectorDenseReward(sokoban_vector(4, autoreset_mode="SameStep", **OPTIONS), "gigpo", gamma=0.9)
     envs.reset(seed=0)
     rng = np.random.default_rng(0)
     for _ in range(30):
@@ -199,10 +199,10 @@ def test_a_frozen_store_learns_nothing_more_and_evaluation_refuses_shaping():
 )
 def test_wrong_options_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
-        VectorDenseReward(SokobanVectorEnv(1, **OPTIONS), "rewardflow", store=Potentials(), **options)
+        VectorDenseReward(sokoban_vector(1, **OPTIONS), "rewardflow", store=Potentials(), **options)
 
 
 @pytest.mark.parametrize("scheme", ["oracle", "zero", "random", "pica", "gdcr"])
 def test_a_potential_that_reads_one_environment_says_how_it_is_used_in_a_vector(scheme):
     with pytest.raises(ConfigError, match="wrap each environment in DenseReward"):
-        VectorDenseReward(SokobanVectorEnv(1, **OPTIONS), scheme, gamma=0.9)
+        VectorDenseReward(sokoban_vector(1, **OPTIONS), scheme, gamma=0.9)

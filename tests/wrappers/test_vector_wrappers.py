@@ -29,10 +29,9 @@ MODES = list(AutoresetMode)
 CASES = [
     *((name, "sync", "dense statistics") for name in ENVIRONMENTS),
     ("sokoban", "async", "statistics dense"),
-    ("sokoban", "vector_entry_point", "statistics"),
-    ("sokoban", "vector_entry_point", "dense statistics"),
-    ("sokoban", "vector_entry_point", "statistics double dense"),
-    ("sokoban", "vector_entry_point", "dense list"),
+    ("sokoban", "sync", "statistics"),
+    ("sokoban", "sync", "statistics double dense"),
+    ("sokoban", "sync", "dense list"),
 ]
 
 
@@ -56,8 +55,6 @@ class Step(NamedTuple):
 
 def make(name: str, how: str, mode: AutoresetMode) -> Any:
     options = {"max_steps": LIMIT, **OPTIONS[name]}
-    if how == "vector_entry_point":
-        return gym.make_vec(env_id(name), MEMBERS, vectorization_mode=how, autoreset_mode=mode, **options)
     settings: dict[str, Any] = {"autoreset_mode": mode} | ({"shared_memory": False} if how == "async" else {})
     return gym.make_vec(env_id(name), MEMBERS, vectorization_mode=how, vector_kwargs=settings, **options)
 
@@ -103,7 +100,7 @@ def stacked(env: Any, names: str) -> Any:
 @pytest.mark.parametrize(("name", "how", "stack"), CASES, ids=["-".join(case) for case in CASES])
 def test_statistics_rewards_infos_and_shaping_are_those_of_single_environments(name, how, stack, mode):
     # Gymnasium's loops take reset_mask out of the options, so that its statistics outside of them begin all members again
-    forgets = mode == AutoresetMode.DISABLED and how != "vector_entry_point"
+    forgets = mode == AutoresetMode.DISABLED
     # and its older statistics do not know of this mode
     forgets |= mode == AutoresetMode.SAME_STEP and "SAME_STEP" not in getsource(vector_wrappers.RecordEpisodeStatistics)
     with warnings.catch_warnings():
@@ -166,16 +163,14 @@ def present(infos: Any, key: str, which: np.ndarray[Any, Any]) -> list[Any]:
 
 
 def test_infos_in_a_list_are_refused_with_the_reason():
-    envs: Any = creditflow.make_vec("sokoban", 2, vectorization_mode="vector_entry_point", **OPTIONS["sokoban"])
+    envs: Any = creditflow.make_vec("sokoban", 2, **OPTIONS["sokoban"])
     shaped: Any = VectorDenseReward(vector_wrappers.DictInfoToList(envs), "grouptd", gamma=1.0)
     with pytest.raises(ConfigError, match="DictInfoToList outside"):
         shaped.reset(seed=0)
 
 
 def test_features_of_a_dictionary_observation_are_learned_from():
-    envs: Any = creditflow.make_vec(
-        "sokoban", 2, vectorization_mode="vector_entry_point", obs_mode="dict", max_steps=LIMIT, **OPTIONS["sokoban"]
-    )
+    envs: Any = creditflow.make_vec("sokoban", 2, obs_mode="dict", max_steps=LIMIT, **OPTIONS["sokoban"])
     shaped: Any = VectorDenseReward(envs, "features", gamma=1.0)
     shaped.reset(seed=0)
     for _ in range(2 * LIMIT):

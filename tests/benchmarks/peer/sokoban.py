@@ -73,42 +73,7 @@ for side, boxes in kinds:
 print(json.dumps(result))
 """
 
-JUMANJI: Final = r"""
-import json, sys, time
-import jax, jumanji
-from jumanji.environments.routing.sokoban.generator import SimpleSolveGenerator
-from jumanji.environments.routing.sokoban import Sokoban
-from jumanji.wrappers import AutoResetWrapper
-
-sizes = json.loads(sys.argv[1])
-env = AutoResetWrapper(Sokoban(generator=SimpleSolveGenerator()))
-result = {"version": jumanji.__version__}
-for n in sizes:
-    keys = jax.random.split(jax.random.PRNGKey(0), n)
-    state, _ = jax.jit(jax.vmap(env.reset))(keys)
-    step = jax.jit(jax.vmap(env.step))
-    actions = jax.random.randint(jax.random.PRNGKey(1), (50, n), 0, 4)
-    rows = [actions[i] for i in range(50)]
-    jax.block_until_ready(step(state, rows[0]))
-    began, made = time.process_time(), 0
-    while time.process_time() - began < 1.5:
-        for row in rows:
-            state, timestep = step(state, row)
-        jax.block_until_ready(timestep.observation.grid)
-        made += 50 * n
-    result[f"step by step {n}"] = made / (time.process_time() - began)
-    scan = jax.jit(lambda s, a: jax.lax.scan(lambda x, y: (lambda r: (r[0], r[1].reward))(jax.vmap(env.step)(x, y)), s, a))
-    jax.block_until_ready(scan(state, actions))
-    began, made = time.process_time(), 0
-    while time.process_time() - began < 1.5:
-        state, rewards = scan(state, actions)
-        jax.block_until_ready(rewards)
-        made += 50 * n
-    result[f"compiled loop {n}"] = made / (time.process_time() - began)
-print(json.dumps(result))
-"""
-
-PEERS: Final = {"gem": GEM, "gym-sokoban": GYM_SOKOBAN, "jumanji": JUMANJI}
+PEERS: Final = {"gem": GEM, "gym-sokoban": GYM_SOKOBAN}
 
 
 def run_peer(name: str, interpreter: str, arguments: Sequence[str]) -> dict[str, Any]:

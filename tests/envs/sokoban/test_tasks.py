@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import creditflow
-from creditflow.envs.errors import UnknownTaskError
+from creditflow.envs.errors import ConfigError, UnknownTaskError
 from creditflow.envs.sokoban import SokobanEnv
 from creditflow.envs.tasks import load_panel
 
@@ -41,6 +41,8 @@ def test_an_unknown_task_is_an_error_that_names_the_alternatives():
 
 
 def test_vector_observations_of_arrays_are_stacked():
+    with pytest.raises(ConfigError, match="vectorization_mode must be"):
+        creditflow.make_vec("sokoban", 3, vectorization_mode="vectors")
     vector = creditflow.make_vec("sokoban", 3, obs_mode="planes", action_mode="discrete")
     obs, _ = vector.reset(seed=0)
     assert obs.shape == (3, 4, 8, 8)

@@ -14,7 +14,6 @@ import creditflow
 from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError, OracleLimitError
 from creditflow.envs.sokoban import SokobanEnv
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.envs.sums import sum_in_order
 
 CORRIDOR = "########\n#@ $  .#\n########"
@@ -212,9 +211,6 @@ def test_an_episode_ends_when_its_moves_are_made():
 def test_a_rejected_action_costs_nothing_in_ragen_and_a_step_in_gym_sokoban():
     for reward, cost in (("ragen", 0.0), ("gym_sokoban", -0.1)):
         assert begun(reward=reward).step("jump")[1] == cost
-        single = SokobanVectorEnv(1, level=ROOM, reward=reward)
-        single.reset()
-        assert single.step(["jump"])[1] == [cost]
 
 
 def test_a_limit_of_moves_is_for_single_environments_with_several_moves_per_turn():

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
@@ -26,7 +27,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.wrappers import VectorDenseReward
 from creditflow.wrappers.hindsight import RolloutShaping
@@ -224,9 +224,10 @@ def _update(
 
 def make_envs(scheme: str, num_envs: int, panel: str, gamma: float) -> VectorEnv[Any, Any, Any]:
     """Environments that show planes of the board; with a scheme other than "none", their rewards are dense."""
-    envs = SokobanVectorEnv(
-        num_envs, autoreset_mode="SameStep", panel=panel, obs_mode="planes", action_mode="discrete", grid_shape=[6, 6]
-    )
+    envs = gym.make_vec(
+        "creditflow/Sokoban-v0", num_envs, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+        panel=panel, obs_mode="planes", action_mode="discrete", grid_shape=[6, 6],
+    )  # fmt: skip
     if scheme == "none":
         return envs
     # PPO bootstraps where the limit of turns cuts an episode, so the potential is kept there
@@ -237,9 +238,9 @@ def success(policy: Policy, panel: str, seed: int) -> float:
     """Fraction of a panel's levels that the policy solves with sampled actions, by the environment's own reward."""
     tasks = [row.task_id for row in parse_panel_spec("sokoban", panel)]
     envs: Any = make_envs("none", len(tasks), panel, gamma=1.0)
-    obs, _ = envs.reset(options={"task_ids": tasks})
+    obs = np.stack([env.reset(options={"task_id": task})[0] for env, task in zip(envs.envs, tasks, strict=True)])
     rng, solved = np.random.default_rng(seed), np.zeros(len(tasks), np.bool_)
-    for _ in range(envs.max_steps):
+    for _ in range(envs.get_attr("max_steps")[0]):
         obs, _, terminated, _, _ = envs.step(policy.act(obs, rng))
         solved |= terminated  # an unsolved episode lasts as long as this loop
     return float(solved.mean())

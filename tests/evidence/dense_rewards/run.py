@@ -250,8 +250,7 @@ def ppo(part: Mapping[str, Any], rate: float, entropy: float) -> dict[str, float
     """Success with sampled actions on trained and held-out levels: mean over the curve, and at its end."""
     import torch
     from evidence.dense_rewards.ppo_dense import Options, learn
-
-    from creditflow.envs.sokoban.vector import SokobanVectorEnv
+    from helpers.worlds.sokoban_vector import sokoban_vector
 
     torch.set_num_threads(1)
     arm, seed = part["arm"], part["seed"]
@@ -263,7 +262,7 @@ def ppo(part: Mapping[str, Any], rate: float, entropy: float) -> dict[str, float
         "action_mode": "discrete",
         "grid_shape": [8, 8] if part["env"].endswith("8x8") else [6, 6],
     }
-    envs: Any = SokobanVectorEnv(PPO_ENVS, panel=trained, **kwargs)
+    envs: Any = sokoban_vector(PPO_ENVS, panel=trained, **kwargs)
     if arm == "count":
         envs = _CountBonus(envs, 0.02)
     elif not arm.startswith("sparse"):
@@ -314,12 +313,12 @@ def _learn_sb3(envs: Any, options: Any, steps: int, seed: int, measure: Any) -> 
 
 
 def _success(act: Any, panel: str, tasks: list[str], kwargs: dict[str, Any]) -> float:
-    from creditflow.envs.sokoban.vector import SokobanVectorEnv
+    from helpers.worlds.sokoban_vector import sokoban_vector
 
-    envs = SokobanVectorEnv(len(tasks), panel=panel, **kwargs)
-    obs, _ = envs.reset(options={"task_ids": tasks})
+    envs: Any = sokoban_vector(len(tasks), panel=panel, **kwargs)
+    obs = np.stack([env.reset(options={"task_id": task})[0] for env, task in zip(envs.envs, tasks, strict=True)])
     solved = np.zeros(len(tasks), dtype=np.bool_)
-    for _ in range(envs.max_steps):
+    for _ in range(envs.get_attr("max_steps")[0]):
         obs, _, terminations, _, _ = envs.step(act(obs))
         solved |= terminations  # an episode that is not solved lasts as long as this loop
         if solved.all():

@@ -9,10 +9,10 @@ import pytest
 import torch
 from evidence.dense_rewards.ppo_dense import Options, Policy, _rollout, learn, main
 from gymnasium.vector import SyncVectorEnv
+from helpers.worlds.sokoban_vector import sokoban_vector
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban import SokobanEnv
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.wrappers import PotentialStore, VectorDenseReward
 from creditflow.wrappers.hindsight import RolloutShaping
 
@@ -21,7 +21,7 @@ LEVEL = "#####\n#@$.#\n#   #\n#####"
 
 
 def small():
-    return SokobanVectorEnv(
+    return sokoban_vector(
         16, autoreset_mode="SameStep", level=LEVEL, obs_mode="planes", action_mode="discrete", max_steps=8
     )
 
@@ -111,7 +111,7 @@ def test_actions_are_sampled_from_the_policy():
 
 @pytest.mark.parametrize("options", [{"autoreset_mode": "NextStep"}, {"action_mode": "text"}])
 def test_other_modes_are_rejected(options):
-    envs = SokobanVectorEnv(
+    envs = sokoban_vector(
         2, **{"autoreset_mode": "SameStep", "action_mode": "discrete", "obs_mode": "planes", **options}
     )
     with pytest.raises(ConfigError, match="SameStep"):
@@ -187,7 +187,7 @@ def test_the_adapter_gives_stable_baselines_what_gymnasium_gave():
     with pytest.raises(ConfigError, match="not separate objects"):
         adapter.env_method("x")
     with pytest.raises(ConfigError, match="SameStep"):
-        VectorEnvAdapter(SokobanVectorEnv(2))
+        VectorEnvAdapter(sokoban_vector(2))
 
 
 @pytest.mark.sb3
@@ -197,8 +197,8 @@ def test_the_adapter_refuses_observations_that_change_and_passes_the_options_of_
 
     with pytest.raises(ConfigError, match="copy=True"):
         VectorEnvAdapter(SyncVectorEnv([lambda: SokobanEnv(level=LEVEL)], copy=False, autoreset_mode="SameStep"))
-    envs = SokobanVectorEnv(3, autoreset_mode="SameStep", panel=PANEL, obs_mode="planes", action_mode="discrete")
-    adapter, chosen = VectorEnvAdapter(envs, info_keys=("task_id",)), envs.task_ids[7]
+    envs = sokoban_vector(3, autoreset_mode="SameStep", panel=PANEL, obs_mode="planes", action_mode="discrete")
+    adapter, chosen = VectorEnvAdapter(envs, info_keys=("task_id",)), envs.get_attr("tasks")[0].task_ids()[7]
     adapter.set_options({"task_id": chosen})
     adapter.reset()
     assert [info["task_id"] for info in adapter.reset_infos] == [chosen] * 3

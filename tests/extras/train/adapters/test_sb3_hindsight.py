@@ -7,9 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers.worlds.sokoban_vector import sokoban_vector
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.wrappers import DenseReward, PotentialStore, VectorDenseReward
 
 pytest.importorskip("stable_baselines3", reason="needs the extra [sb3]")
@@ -28,7 +28,7 @@ def make_model(envs: Any, **options: Any) -> Any:
 def adapted(scheme: str = "", **options: Any) -> Any:
     from creditflow.train.adapters.sb3 import INFO_KEYS, VectorEnvAdapter
 
-    envs: Any = SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS)
+    envs: Any = sokoban_vector(4, autoreset_mode="SameStep", **OPTIONS)
     return VectorEnvAdapter(VectorDenseReward(envs, scheme, **options) if scheme else envs, info_keys=INFO_KEYS)
 
 
@@ -110,7 +110,7 @@ def test_what_it_cannot_shape_is_refused() -> None:
         (make_model(single("grouptd", gamma=0.9)), "remove DenseReward"),
         (make_model(adapted("grouptd", gamma=0.9)), "remove VectorDenseReward"),
         (
-            make_model(VectorEnvAdapter(SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS))),
+            make_model(VectorEnvAdapter(sokoban_vector(4, autoreset_mode="SameStep", **OPTIONS))),
             "lack task_id and state_key",
         ),
     ]
