@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from creditflow.envs.foreign.env import ForeignEnv
     from creditflow.envs.foreign.keys import Rounded, content_key
-    from creditflow.wrappers.canonical_state import CanonicalState
     from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
     from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore
     from creditflow.wrappers.graphs.entity_graph import EntityGraph
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from creditflow.wrappers.vector_dense_reward import VectorDenseReward
 
 __all__ = [
-    "CanonicalState",
     "DenseReward",
     "EntityGraph",
     "FeaturePotentials",
@@ -50,7 +48,6 @@ __all__ = [
 ]
 
 MODULES: Final = {
-    "CanonicalState": "wrappers.canonical_state",
     "DenseReward": "wrappers.dense_reward",
     "EntityGraph": "wrappers.graphs.entity_graph",
     "FeaturePotentials": "wrappers.feature_potential",

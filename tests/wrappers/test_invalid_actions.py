@@ -9,7 +9,7 @@ import pytest
 
 import creditflow
 from creditflow.envs.errors import ConfigError, EpisodeError
-from creditflow.wrappers import CanonicalState, DenseReward, InvalidActions
+from creditflow.wrappers import DenseReward, InvalidActions
 
 LEVEL = "######\n#@$ .#\n######"
 
@@ -80,13 +80,11 @@ def test_wrong_arguments_are_rejected():
         InvalidActions(env, "penalise", penalty=-1.0)
 
 
-@pytest.mark.parametrize("inside", ["dense", "canonical", "observation", "both"])
+@pytest.mark.parametrize("inside", ["dense", "observation"])
 def test_an_action_that_was_taken_back_has_the_info_of_the_wrappers_inside(inside: str) -> None:
     env = creditflow.make("sokoban", level=LEVEL, max_steps=10)
-    if inside in ("dense", "both"):
+    if inside == "dense":
         env = DenseReward(env, "graphgpo", gamma=0.9)
-    if inside in ("canonical", "both"):
-        env = CanonicalState(env, ["whitespace", "casefold"])
     if inside == "observation":
         env = gym.wrappers.TransformObservation(env, str.upper, env.observation_space)
     env = InvalidActions(env, "retry", retries=2)

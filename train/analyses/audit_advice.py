@@ -152,7 +152,7 @@ def warnings(found: Audit) -> list[str]:
     if found.fragmented > FEW_CONFLICTS:
         out.append(
             f"{found.fragmented:.0%} of the turns are in states with several text keys: text keys pool fewer returns than "
-            "they could; the wrapper CanonicalState may help"
+            "they could"
         )
     if found.state.comparable < LOW_COVERAGE:
         out.append(
