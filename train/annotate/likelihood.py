@@ -1,6 +1,6 @@
 """``likelihood:DIR``: log-likelihood of the reference answer after the history so far, turn by turn (IGPO).
 
-The answer's tokens are appended to the history's, never encoded together with them, so their positions are exact.
+A history is the text of the question, the observations and the completions. The answer's tokens are appended to the history's, never encoded together with them, so their positions are exact.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.annotate.base import (
     AnnotationError,
     Annotations,
@@ -21,9 +20,9 @@ from creditflow.train.annotate.base import (
     boundaries,
     members_of,
 )
-from creditflow.train.annotate.histories import text_histories, token_histories
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.annotate.scoring import Scored, encoded, open_scorer, scored_logprobs
+from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["LikelihoodAnnotator", "make"]
@@ -37,8 +36,6 @@ class LikelihoodAnnotator(TurnAnnotator):
     Args:
         model, tokenizer: a causal language model.
         provenance: provenance of its values, with these parameters.
-        history: "text" encodes observations and responses as text (any model); "tokens" appends the answer to the tokens
-            of the rollout (the policy that sampled it, or a model with the same tokenizer).
         batch_tokens: token budget of a forward pass.
     """
 
@@ -50,19 +47,16 @@ class LikelihoodAnnotator(TurnAnnotator):
         tokenizer: Any,
         provenance: Provenance,
         *,
-        history: str,
         batch_tokens: int,
     ) -> None:
-        if history not in ("text", "tokens"):
-            raise ConfigError(f"history must be 'text' or 'tokens', got {short_repr(history)}")
         self.provenance = provenance
-        self._model, self._tokenizer, self._budget, self._history = model, tokenizer, batch_tokens, history
+        self._model, self._tokenizer, self._budget = model, tokenizer, batch_tokens
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
 
         Raises:
-            AnnotationError: a task without answers, a log without texts (or tokens), a history that is too long.
+            AnnotationError: a task without answers, a log without texts, a history that is too long.
         """
         members = members_of(groups)
         jobs = list[Scored]()
@@ -92,18 +86,25 @@ class LikelihoodAnnotator(TurnAnnotator):
         return encoded(self._tokenizer, text)
 
     def _points(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
-        """The histories before each own turn and after the last, with the answer prefix."""
-        trajectory, prefix = group.trajectories[index], self._encode(PREFIX)
-        histories = (
-            token_histories(trajectory) if self._history == "tokens" else text_histories(group, index, self._encode)
-        )
-        for ids in histories:
-            yield np.concatenate([ids, prefix])
+        """The T + 1 histories before each own turn and after the last, with the answer prefix."""
+        trajectory, turns = group.trajectories[index], full_episode(group, index)
+        if any(not turn.observation and not turn.response and not turn.thought for turn in turns):
+            raise AnnotationError(f"trajectory {trajectory.trajectory_id!r} was recorded without texts; record them")
+        prefix, question = self._encode(PREFIX), group.task.get("question")
+        history = [self._encode(question + "\n")] if isinstance(question, str) else []
+        first = len(turns) - len(trajectory.turns)
+        for t, turn in enumerate(turns):
+            history.append(self._encode(turn.observation + "\n"))
+            if t >= first:
+                yield np.concatenate([*history, prefix])
+            completion = turn.response or f"{turn.thought}\n{turn.action}"
+            history.append(self._encode(completion + "\n"))
+        yield np.concatenate([*history, prefix])
 
 
 def make(argument: str, context: Context) -> LikelihoodAnnotator:
     """The annotator ``likelihood:DIR``."""
-    settings = settings_of("likelihood", context, {"history": "text", "batch_tokens": 16384})
-    about = {"history": settings["history"], "prefix": PREFIX, "suffix": SUFFIX}
+    settings = settings_of("likelihood", context, {"batch_tokens": 16384})
+    about = {"history": "text", "prefix": PREFIX, "suffix": SUFFIX}
     model, tokenizer, provenance = open_scorer("likelihood", argument, context, about)
     return LikelihoodAnnotator(model, tokenizer, provenance, **settings)

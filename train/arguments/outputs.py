@@ -57,7 +57,6 @@ class Output:
     Attributes:
         kind: "file" or "folder".
         grows: it is written as NAME.partial first, which ``--resume`` continues.
-        also: path of a second file that is written beside it, given its path.
         owned: whether an entry of the folder is one that the command writes. ``--force`` is rejected for a folder with
             any other entry; None for a folder that files are only added to.
         cleared: ``--force`` empties the folder first; otherwise the command replaces the folder.
@@ -69,7 +68,6 @@ class Output:
 
     kind: Literal["file", "folder"] = "file"
     grows: bool = False
-    also: Callable[[Path], Path] | None = None
     owned: Callable[[Path], bool] | None = None
     cleared: bool = False
     first: str = ""
@@ -228,24 +226,20 @@ def claimed(
         DataError: ``resume``, and a folder holds no run of the command.
     """
     existing = [path for path in inputs if path.exists()]
-    written = [
-        *targets,
-        *(Target(t.output.also(t.path), Output(), f"the second file of {t.name},") for t in targets if t.output.also),
-    ]
-    for number, target in enumerate(written):
+    for number, target in enumerate(targets):
         for path in [target.path, *([partial_of(target.path)] if target.output.grows else [])]:
             _refuse_inputs(Target(path, target.output, target.name), existing)
-        for earlier in written[:number]:
+        for earlier in targets[:number]:
             if _same(target.path, earlier.path):
                 raise ConfigError(
                     f"{target.name} {target.path} and {earlier.name} {earlier.path} are the same; choose two outputs"
                 )
-    for target in written:
+    for target in targets:
         _refuse_existing(target, force=force, resume=resume, resumes=resumes)
     with contextlib.ExitStack() as stack:
         for target in targets:
             stack.enter_context(locked(target.path))
-        for target in written:
+        for target in targets:
             _make_room(target, force=force)
         yield
 

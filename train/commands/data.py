@@ -6,7 +6,7 @@ creditflow data import verifiers FILE --out LOG.jsonl   another library's log (t
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
 creditflow data build verl --env sokoban --out FILE     tasks as rows for verl and SkyRL, in Parquet
 creditflow data check wikisearch-index INDEX            every file of an index folder against its checksum
-creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
+creditflow data label LOG.jsonl --judge URL#MODEL --out LABELS.jsonl    pivots of search rollouts, to train a success model on
 
 Every action has its own help: creditflow data ACTION --help.
 """
@@ -71,29 +71,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(rows, "--out", required=True, metavar="FILE.parquet", help="file to write")
     labelling = actions.add_parser("label", help="label the pivots of search rollouts")
     add_input(labelling, "log", metavar="LOG.jsonl", help="trajectory log from wikisearch, with its tasks")
+    labelling.add_argument(
+        "--judge", required=True, metavar="URL#MODEL", help="LLM judge on an OpenAI-compatible server"
+    )
     add_output(
-        labelling, "--out", Output(also=_audit_file), required=True, metavar="LABELS.jsonl",
+        labelling, "--out", required=True, metavar="LABELS.jsonl",
         help="label file to write, one line per trajectory kept",
     )  # fmt: skip
-    labelling.add_argument(
-        "--judge",
-        metavar="URL#MODEL",
-        help="LLM judge on an OpenAI-compatible server, used instead of the rule",
-    )
-    add_output(
-        labelling,
-        "--cache",
-        Output(appended=True),
-        metavar="FILE",
-        help="cache file for the judge's scores",
-    )
-    labelling.add_argument(
-        "--audit",
-        type=int,
-        default=20,
-        metavar="N",
-        help="number of episodes to write out for a human audit (default 20)",
-    )
+    add_output(labelling, "--cache", Output(appended=True), metavar="FILE", help="cache file for the judge's scores")
+    add_output(labelling, "--audit", metavar="FILE", help="write some labelled episodes for a human audit")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -131,18 +117,13 @@ def _build_rows(args: argparse.Namespace) -> int:
     return 0
 
 
-def _audit_file(labels: Path) -> Path:
-    return labels.with_suffix(".audit.txt")
-
-
 def _label(args: argparse.Namespace) -> int:
     from creditflow.train.annotate.success.labelling import judge_labeller, label_log, write_audit
     from creditflow.train.annotate.success.labels import write_labels
     from creditflow.wrappers.records.jsonl import read_groups
 
-    labeller = judge_labeller(args.judge, args.cache) if args.judge else None
     groups = read_groups(args.log)
-    result = label_log(groups, labeller)
+    result = label_log(groups, judge_labeller(args.judge, args.cache))
     write_labels(args.out, result.labels)
     turn_labels = "".join(label for entry in result.labels for label in entry.turn_labels)
     print(
@@ -151,10 +132,9 @@ def _label(args: argparse.Namespace) -> int:
     )
     for reason, count in result.skipped.items():
         print(f"  left out {count}: {reason}")
-    if args.audit > 0:
-        audit = _audit_file(Path(args.out))
-        count = write_audit(audit, groups, result.labels, args.audit)
-        print(f"{audit}: {count} labelled episodes for a human audit")
+    if args.audit:
+        count = write_audit(args.audit, groups, result.labels)
+        print(f"{args.audit}: {count} labelled episodes for a human audit")
     return 0
 
 

@@ -129,7 +129,6 @@ def own_numbers(groups: Sequence[Group], policy: str, reference: str) -> list[Gr
     import torch
 
     from creditflow.agents.language_model.pretrained import open_pretrained
-    from creditflow.train.annotate.histories import token_histories
 
     models = [open_pretrained(folder, device="cpu")[0] for folder in (policy, reference) if folder]
 
@@ -146,7 +145,7 @@ def own_numbers(groups: Sequence[Group], policy: str, reference: str) -> list[Gr
         for member in group.trajectories:
             tokens = member.tokens
             assert tokens is not None
-            histories = list(token_histories(member))
+            histories = tokens.prompts or [tokens.ids[: of_turn[0]] for of_turn in tokens.written()]
             parts = zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)
             found[member.trajectory_id] = [
                 numbers(histories[t], tokens.ids[a:b][tokens.mask[a:b]]) for t, (a, b) in enumerate(parts)

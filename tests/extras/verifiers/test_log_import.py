@@ -60,7 +60,7 @@ def verifiers_log(folder: Path) -> Path:
     return folder / "traces.jsonl"
 
 
-def test_verifiers_traces_are_read_with_their_tokens_as_verifiers_reads_them(tmp_path: Path) -> None:
+def test_verifiers_traces_are_read_as_verifiers_reads_them(tmp_path: Path) -> None:
     path = verifiers_log(tmp_path)
     from verifiers.v1.trace import WireTrace
     from verifiers.v1.utils.trace_store import read_episodes
@@ -71,18 +71,8 @@ def test_verifiers_traces_are_read_with_their_tokens_as_verifiers_reads_them(tmp
     episodes = read_episodes(tmp_path, WireTrace)
     for member, episode in zip(members, episodes, strict=True):
         [trace] = episode.traces
-        branch = trace.branches[-1]
         assert member.episode_return == trace.reward
         said = [
             turn.response.partition("<tool_call>")[0] for turn in member.turns
         ]  # its tags stand on lines of their own
         assert list(map(str.split, said)) == [["<think>", "hm", "</think>", "go", str(t)] for t in range(TURNS)]
-        assert member.tokens is not None
-        assert member.tokens.ids.tolist() == branch.token_ids
-        assert member.tokens.mask.tolist() == branch.sampled_mask
-        assert member.tokens.logprobs.tolist() == branch.logprobs
-        spans = [
-            member.tokens.mask[a:b].sum()
-            for a, b in zip(member.tokens.turn_offsets, member.tokens.turn_offsets[1:], strict=False)
-        ]
-        assert spans == [2] * TURNS

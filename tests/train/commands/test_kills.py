@@ -33,7 +33,6 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
     "wiki": (["data", "build", "wiki", "--articles", "200", "--questions", "10", "--out", "{}/wiki"], ["--force"]),
     "wiki-index": (["data", "build", "wiki", "--articles", "200", "--index", "--out", "{}/wiki"], ["--force"]),
     "index": (["serve", "search", "--corpus", "PASSAGES", "--index", "{}/idx", "--build-only"], ["--force"]),
-    "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
     "import": (["data", "import", "messages", "MESSAGES", "--out", "{}/log.jsonl"], ["--force"]),
     "new-env": (["new", "env", "maze", "--out", "{}/maze"], ["--force"]),
 }
@@ -45,10 +44,8 @@ FOLDERS = {"wiki", "wiki-index", "index"}  # all of it or nothing
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("inputs")
-    log, search, passages = folder / "log.jsonl", folder / "search.jsonl", folder / "passages.jsonl"
+    log, passages = folder / "log.jsonl", folder / "passages.jsonl"
     assert main(["rollout", "--agent", "noisy:0.3", *LIMIT, "--out", str(log)]) == 0
-    found = ["rollout", "--env", "wikisearch", "--agent", "noisy:0.2", "--limit", "2", "--group-size", "2"]
-    assert main([*found, "--out", str(search)]) == 0
     passages.write_text(
         "".join(json.dumps({"id": f"p{i}", "contents": f"title {i}\ntext {i}"}) + "\n" for i in range(50))
     )
@@ -59,7 +56,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     )
     return {
         "LOG": str(log),
-        "SEARCH": str(search),
         "PASSAGES": str(passages),
         "MESSAGES": str(messages),
     }

@@ -40,8 +40,9 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("data build wiki", "--out"): ["data", "build", "wiki", "--articles", "200"],
     ("data check", "--out"): ["data", "check", "alfworld", "IN"],
     ("data import", "--out"): ["data", "import", "messages", "IN"],
-    ("data label", "--out"): ["data", "label", "IN"],
-    ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
+    ("data label", "--out"): ["data", "label", "IN", "--judge", "http://127.0.0.1:9#m"],
+    ("data label", "--audit"): ["data", "label", "IN", "--judge", "http://127.0.0.1:9#m", "--out", "elsewhere.jsonl"],
+    ("data label", "--cache"): ["data", "label", "IN", "--judge", "http://127.0.0.1:9#m", "--out", "elsewhere.jsonl"],
     ("demo", "--out"): ["demo"],
     ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
     ("model export", "--out"): ["model", "export", "IN"],
@@ -178,10 +179,6 @@ def test_two_outputs_are_two_files(log: Path, capsys: pytest.CaptureFixture[str]
     out = str(log.with_name("x.jsonl"))
     assert main(["data", "label", str(log), "--judge", "http://127.0.0.1:9#m", "--cache", out, "--out", out]) == 2
     assert "are the same; choose two" in capsys.readouterr().err
-    # the audit file is written beside the labels, where a log may exist already
-    audit = log.rename(log.with_name("labels.audit.txt"))
-    assert main(["data", "label", str(audit), "--out", str(log.with_name("labels.jsonl")), "--force"]) == 2
-    assert "is the input" in capsys.readouterr().err
 
 
 def test_a_partial_log_does_not_overwrite_an_input(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

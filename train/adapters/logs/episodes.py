@@ -28,7 +28,6 @@ from creditflow.train.adapters.logs.rows import (
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import Log
 from creditflow.wrappers.records.stop_reasons import StopReason
-from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = [
@@ -137,7 +136,6 @@ class Episode:
         end: how it ended: "failed", why it was cut, or "" if it ended by itself and its outcome says the rest.
         policy: name of the model.
         values: recorded numbers of the rollout.
-        tokens: its tokens, if the file has them.
         id: the file's own name of the rollout, kept as the trajectory's id; "" for its place in the file.
         task_id: the file's own name of the task, kept; "" for a digest of ``task``.
         messages: the conversation as JSON messages, if its turns do not contain all of it.
@@ -154,7 +152,6 @@ class Episode:
     end: str = ""
     policy: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
-    tokens: Tokens | None = None
     id: str = ""
     task_id: str = ""
     messages: tuple[str, ...] = ()
@@ -282,7 +279,7 @@ def _trajectory(
     return Trajectory(
         trajectory_id=trajectory_id, group_id=group_id, task_id=task_id, turns=tuple(turns), success=success,
         score=min(max(episode.reward, 0.0), 1.0), stop_reason=cast(StopReason, reason), final_state_key=states[-1], final_text_key=texts[-1],
-        tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values), messages=episode.messages,
+        policy=episode.policy, replica=replica, values=dict(episode.values), messages=episode.messages,
     )  # fmt: skip
 
 

@@ -2,8 +2,7 @@
 
 v1: a trace is a tree of messages, each with the tokens that it adds to the sequence before it. Compaction, sub-agents and rewritten
 histories begin branches. A trace is one episode all the same: it has one outcome, and its turns are the sampled completions of all
-branches in the order of sampling, a summary like any other. Tokens, masks and log-probabilities (rounded to four decimals by its
-writer) are kept where every message has them. A reward that was not computed leaves the rollout out.
+branches in the order of sampling, a summary like any other. Its tokens are not read. A reward that was not computed leaves the rollout out.
 
 Before v1: ``prompt``, ``completion``, ``reward``, ``example_id`` and, if it was saved, ``trajectory``, whose steps may have rewards
 and fields of their own (``state_columns=["trajectory"]``).
@@ -14,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-
-import numpy as np
 
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
@@ -49,14 +46,12 @@ from creditflow.train.adapters.logs.rows import (
     own_name,
     truth,
 )
-from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import PARENT
 
 __all__ = [
     "TraceTurns",
     "rejected_summaries",
     "rows_of_traces",
-    "tokens_of_trace",
     "turns_of_trace",
     "verifiers_episode",
 ]
@@ -65,22 +60,17 @@ __all__ = [
 Node = Mapping[str, Any]
 
 
-LONGEST_PROMPTS: Final = 2**24  # ids of all prompts of a rollout, one for each turn: 64 MB
-
-
 @dataclass(frozen=True)
 class TraceTurns:
     """A trace as the turns of one episode.
 
     Attributes:
-        turns: the T completions, in the order of sampling, with what the model was shown before each.
-        nodes: T numbers, the node of each turn.
+        turns: the completions, in the order of sampling, with what the model was shown before each.
         after: what was shown after the last one; None: nothing.
         path: the nodes of the only branch, or () if the trace has several.
     """
 
     turns: tuple[Exchange, ...]
-    nodes: tuple[int, ...]
     after: Shown | None
     path: tuple[int, ...]
 
@@ -151,7 +141,7 @@ def turns_of_trace(nodes: Any) -> TraceTurns:
     after = shown(messages, said[sampled[-1]].calls) if answered else None
     paths = [_path(nodes, leaf) for leaf in (last, sampled[-1])]
     path = next((path for path in paths if turn_of.keys() <= set(path)), ())
-    return TraceTurns(tuple(turns), tuple(sampled), after, path)
+    return TraceTurns(tuple(turns), after, path)
 
 
 def require_tree(nodes: Any) -> None:
@@ -209,83 +199,6 @@ def _mean_advantage(advantages: Any) -> dict[str, float]:
     return {"advantage.recorded": sum_in_order(number(value, "advantages") for value in advantages) / len(advantages)}
 
 
-Columns = tuple[list[int], list[bool], list[float]]  # ids, whether each was sampled, and log-probabilities
-
-
-def tokens_of_trace(nodes: Sequence[Node], found: TraceTurns, tally: Tally) -> Tokens | None:
-    """The tokens of a trace up to its last turn; None if a message of it has none, or not one mask entry for each.
-
-    In a trace of one branch a turn's tokens are those of the messages shown before it and its own. Otherwise each turn has its
-    whole prompt, and its own tokens begin with the first one sampled.
-    """
-    if found.path:
-        columns, ends, length = list[Columns](), {-1: 0}, 0
-        for i in found.path[: found.path.index(found.nodes[-1]) + 1]:
-            if (added := _columns(nodes[i])) is None:
-                return None
-            columns.append(added)
-            length += len(added[0])
-            ends[i] = length
-        return _joined(columns, [ends[i] for i in (-1, *found.nodes)])
-    own, prompts, total = list[Columns](), list[np.ndarray[Any, np.dtype[np.int32]]](), 0
-    columns_of: dict[int, Columns | None] = {}
-    for node in found.nodes:
-        prompt = list[int]()
-        for i in _path(nodes, node):
-            if i not in columns_of:
-                columns_of[i] = _columns(nodes[i])
-            added = columns_of[i]
-            if added is None:
-                return None
-            ids, mask, logprobs = added
-            if i == node:
-                first = mask.index(True) if True in mask else len(mask)
-                prompt += ids[:first]
-                own.append((ids[first:], mask[first:], logprobs[first:]))
-            else:
-                prompt += ids
-        total += len(prompt)
-        if total > LONGEST_PROMPTS:
-            tally.note(f"rollouts whose prompts have more than {LONGEST_PROMPTS:,} tokens in all: they are left out")
-            return None
-        prompts.append(np.array(prompt, np.int32))
-    offsets = np.cumsum([0, *(len(ids) for ids, _, _ in own)]).tolist()
-    return replace(_joined(own, offsets), prompts=tuple(prompts))
-
-
-def _columns(node: Node) -> Columns | None:
-    """The tokens that a node adds."""
-    added, sampled, recorded = (node.get(name) or [] for name in ("token_ids", "mask", "logprobs"))
-    if not all(isinstance(column, list) for column in (added, sampled, recorded)):
-        return None
-    if not added or len(sampled) != len(added):
-        return None
-    if not all(type(token) is int and 0 <= token < 2**31 for token in added) or not all(
-        type(flag) is bool for flag in sampled
-    ):
-        raise RowError("token_ids and mask are not lists of ids and flags")
-    if sum(sampled) != len(recorded):
-        return None
-    remaining = iter(recorded)
-    return added, sampled, [number(next(remaining), "logprobs") if flag else 0.0 for flag in sampled]
-
-
-def _joined(columns: Sequence[Columns], offsets: Sequence[int]) -> Tokens:
-    return Tokens(
-        np.array([token for ids, _, _ in columns for token in ids], np.int32),
-        np.array([flag for _, mask, _ in columns for flag in mask], np.bool_),
-        _float32([value for _, _, logprobs in columns for value in logprobs]),
-        np.array(offsets, np.int32),
-    )
-
-
-def _float32(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    numbers = np.array(values, np.float64)
-    if not (np.abs(numbers) <= np.finfo(np.float32).max).all():
-        raise RowError("log-probabilities exceed 32-bit numbers")
-    return numbers.astype(np.float32)
-
-
 _TRACE: Final = "a trace of the episode"
 
 
@@ -330,8 +243,6 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
         task = at_path(trace, "task.data")
     if task is MISSING:
         raise RowError("the trace does not identify its task")
-    tokens = tokens_of_trace(nodes, found, tally)
-    tally.note("rollouts with tokens", int(tokens is not None))
     model = at_path(trace, "agent.config.model")
     # agents with different parts are not samples of one policy
     names = [name for name in (group, agent) if name not in (MISSING, None, "", "agent")]
@@ -339,7 +250,7 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
         where, task, names[0] if len(names) == 1 else names or "", found.turns, reward, trace,
         None if found.after is None else found.after.text,
         _end(dict(trace), settings, tally, failed=bool(trace.get("errors")), cut=_length_finished(trace)),
-        policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
+        policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")),
         id=own_name(trace.get("id")), messages=as_messages(_spelled([nodes[i] for i in found.path])),
     )  # fmt: skip
 

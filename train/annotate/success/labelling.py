@@ -1,7 +1,7 @@
 """Label the turns of search rollouts as pivots or not, count what is skipped and why, and write a sample for a person to check.
 
-A pivot obtains the answer of a golden sub-question with that sub-question's own query (PiCA, appendix A). Two labellers
-decide it: a rule over golden steps and retrieved passages, and an LLM judge that reads the whole episode.
+A pivot obtains the answer of a golden sub-question with that sub-question's own query (PiCA, appendix A). An LLM judge that reads
+the whole episode decides it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, ServiceError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.http.chat import ChatModel, ChatQuestion, unfenced
-from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.train.annotate.success.labels import Labels
 from creditflow.wrappers.records.group import Group
@@ -27,9 +26,15 @@ from creditflow.wrappers.records.stop_reasons import ANSWERED
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = [
-    "JudgeLabeller", "LabelReport", "Labeller", "PivotJudge", "RejectedLabelsError", "RuleLabeller",
-    "golden_sub_questions", "judge_case", "judge_labeller", "label_log", "write_audit",
-]  # fmt: skip
+    "JudgeLabeller",
+    "LabelReport",
+    "PivotJudge",
+    "RejectedLabelsError",
+    "judge_case",
+    "judge_labeller",
+    "label_log",
+    "write_audit",
+]
 
 _REFERENCE: Final = re.compile(r"#(\d+)")
 
@@ -57,6 +62,7 @@ _INSTRUCTION: Final = (
     "label per step, in order."
 )
 MAX_REPLY: Final = 1_024  # tokens of a reply: a sentence and the labels
+AUDITED: Final = 20  # labelled episodes that are written out for a person to check
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -98,52 +104,6 @@ class RejectedLabelsError(DataError):
     """A judge's labels cannot be those of the episode; the message is the reason for which it is skipped."""
 
 
-class Labeller(Protocol):
-    """Labels the turns of an episode. ``name`` is written to the label file."""
-
-    name: str
-
-    def label(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
-        """One of ``TURN_LABELS`` per turn.
-
-        Args:
-            trajectory: a full episode; a branch comes with the turns of its prefix.
-            question: the task of the episode.
-        """
-        ...
-
-
-class RuleLabeller:
-    """Labels by golden steps, in the order of their premises.
-
-    A tool turn is "+" if its query names what a golden step asks about, the answers that the step refers to ("#k") are
-    answered, and its result contains the step's passage (or, where the data name no passage, the step's answer) for the first
-    time. A passage found by chance is known from then on, but its turn is not a pivot. A rule has no access to the
-    model's reasoning: the paper's "+" for a failed search that is recognised as such, and its "-" for a result that was
-    passed over or misread, need an LLM judge.
-    """
-
-    name = "rule"
-
-    def label(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
-        """One of ``TURN_LABELS`` per turn."""
-        answered: set[int] = set()
-        return _labels(trajectory, lambda turn, result: self._tool(turn, result, question, answered))
-
-    def _tool(self, turn: Turn, result: str, question: Question, answered: set[int]) -> str:
-        query = " ".join(turn.queries) or turn.action
-        fresh = [
-            j for j, step in enumerate(question.steps) if j not in answered and _found(step, turn, result)
-        ]  # fmt: skip
-        # a passage may answer two steps, the second of which refers to the first
-        pivot = False
-        for j in fresh:
-            if all(k in answered for k in _premises(question.steps[j])):
-                pivot |= _asks(query, question, question.steps[j])
-            answered.add(j)
-        return "+" if pivot else "-"
-
-
 class JudgeLabeller:
     """Labels by asking an LLM judge once per episode, with the paper's inputs and rules.
 
@@ -162,6 +122,10 @@ class JudgeLabeller:
     def label(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
         """One of ``TURN_LABELS`` per turn.
 
+        Args:
+            trajectory: a full episode; a branch comes with the turns of its prefix.
+            question: the task of the episode.
+
         Raises:
             RejectedLabelsError: the labels contradict the episode.
         """
@@ -171,8 +135,11 @@ class JudgeLabeller:
             raise RejectedLabelsError("its labels do not match its turns")
         if not trajectory.success and trajectory.stop_reason in ANSWERED and "-" not in labels:
             raise RejectedLabelsError("its answer is wrong and the judge finds no step at fault")
-        remaining = iter(labels)
-        return _labels(trajectory, lambda _turn, _result: next(remaining))
+        of_steps, last = iter(labels), len(trajectory.turns) - 1
+        return tuple(
+            next(of_steps) if _uses_tool(turn) else _answer_label(turn, trajectory.stop_reason if t == last else "")
+            for t, turn in enumerate(trajectory.turns)
+        )
 
 
 def judge_case(trajectory: Trajectory, question: Question) -> dict[str, Any]:
@@ -187,25 +154,9 @@ def judge_case(trajectory: Trajectory, question: Question) -> dict[str, Any]:
             final = {"final_thought": "", "final_answer": ""}
         else:
             final = {"final_thought": turn.thought or turn.response, "final_answer": turn.action}
-    golden = golden_sub_questions(question)
+    golden = [{"sub_question": _filled(question, step), "answer": step.answer} for step in question.steps]
     reference = {"question": question.text, "correct_answer": list(question.answers), "hops": len(question.steps)}
     return {**reference, "golden_sub_questions": golden, "steps": steps, **final}
-
-
-def _labels(trajectory: Trajectory, tool: Callable[[Turn, str], str]) -> tuple[str, ...]:
-    """Labels of all turns; ``tool`` labels a turn with a query or a visit, given the turn and its result.
-
-    The result is the next turn's observation, or "" for the last turn.
-    """
-    turns = trajectory.turns
-    labels = []
-    for t, turn in enumerate(turns):
-        last = t == len(turns) - 1
-        if _uses_tool(turn):
-            labels.append(tool(turn, "" if last else turns[t + 1].observation))
-        else:
-            labels.append(_answer_label(turn, trajectory.stop_reason if last else ""))
-    return tuple(labels)
 
 
 def _uses_tool(turn: Turn) -> bool:
@@ -218,15 +169,6 @@ def _answer_label(turn: Turn, end: str) -> str:
     return "+" if end == "success" else "-"
 
 
-def _premises(step: SubQuestion) -> list[int]:
-    return [int(number) - 1 for number in _REFERENCE.findall(step.question)]
-
-
-def golden_sub_questions(question: Question) -> list[dict[str, str]]:
-    """The golden sub-questions, with the answers that they refer to filled in, and their answers."""
-    return [{"sub_question": _filled(question, step), "answer": step.answer} for step in question.steps]
-
-
 def _filled(question: Question, step: SubQuestion) -> str:
     """The golden sub-question with the answers it refers to."""
     answers = [earlier.answer for earlier in question.steps]
@@ -236,21 +178,6 @@ def _filled(question: Question, step: SubQuestion) -> str:
         return answers[k] if k < len(answers) else match[0]
 
     return _REFERENCE.sub(answer, step.question)
-
-
-def _found(step: SubQuestion, turn: Turn, result: str) -> bool:
-    return step.passage_id in turn.doc_ids if step.passage_id else normalized_phrase(step.answer, result)
-
-
-def _asks(query: str, question: Question, step: SubQuestion) -> bool:
-    """Whether a query names what the step asks about; for steps about no listed entity, any query does."""
-    asked = _filled(question, step)
-    forms_asked: list[str] = []
-    for entity in question.entities:
-        forms = (entity.name, *entity.aliases)
-        if any(normalized_phrase(form, asked) for form in forms):
-            forms_asked += forms
-    return not forms_asked or any(normalized_phrase(form, query) for form in forms_asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +210,7 @@ def judge_labeller(spec: str, cache: str | None = None) -> JudgeLabeller:
     return JudgeLabeller(PivotJudge(url, model, cache=cache), f"judge:{model}")
 
 
-def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> LabelReport:
+def label_log(groups: Sequence[Group], labeller: JudgeLabeller) -> LabelReport:
     """Labels of every usable trajectory.
 
     Skipped are episodes that ended by an error or a malformed completion, episodes without a tool turn, and those whose
@@ -291,12 +218,11 @@ def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labe
 
     Args:
         groups: the rollouts; their tasks are the questions.
-        labeller: default ``RuleLabeller()``.
+        labeller: the judge.
 
     Raises:
         DataError: a group without a question or golden steps.
     """
-    labeller = labeller or RuleLabeller()
     labels: list[Labels] = []
     skipped: Counter[str] = Counter()
     for group in groups:
@@ -309,8 +235,6 @@ def label_log(groups: Sequence[Group], labeller: Labeller | None = None) -> Labe
                 turn_labels = () if reason else labeller.label(episode, question)
             except RejectedLabelsError as error:
                 reason, turn_labels = str(error), ()
-            if not reason and len(turn_labels) != len(turns):
-                reason = "its labels do not match its turns"
             if reason:
                 skipped[reason] += 1
                 continue
@@ -342,9 +266,9 @@ def _unusable(episode: Trajectory, own_turns: int) -> str:
     return ""
 
 
-def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labels], count: int, seed: int = 0) -> int:
-    """Write some labelled episodes as text, sampled uniformly; returns how many."""
-    chosen = np.random.default_rng(seed).permutation(len(labels))[:count]
+def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labels]) -> int:
+    """Write ``AUDITED`` labelled episodes as text, sampled uniformly, or all if there are fewer; returns how many."""
+    chosen = np.random.default_rng(0).permutation(len(labels))[:AUDITED]
     members = {
         (group.group_id, member.trajectory_id): (group, member, first)
         for group in groups

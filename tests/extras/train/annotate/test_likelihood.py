@@ -16,7 +16,6 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.tokens import Tokens
 
 SIZES = ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=300, init=0.2, positions=96)
 
@@ -73,51 +72,39 @@ def test_values_do_not_depend_on_the_batch_size(folder: Path) -> None:
         assert dict(a.values) == pytest.approx(dict(b.values), abs=1e-5)
 
 
-def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
-    tokens = Tokens(
-        np.array([5, 6, 7, 8, 9, 10, 11], np.int32), np.array([0, 0, 1, 1, 0, 1, 1], np.bool_), np.zeros(7, np.float32),
-        np.array([0, 4, 7], np.int32),
-    )  # fmt: skip
-    one = Group((replace(walk("s a g"), tokens=tokens),), {"answers": "Paris"})
-    [done] = annotate([one], annotator(folder, history="tokens"))
-    from creditflow.agents.language_model.pretrained import open_pretrained
-
-    model, tokenizer = open_pretrained(str(folder), device="cpu")
-    prefix, target = (tokenizer.encode(text, add_special_tokens=False) for text in ("\n<answer>", "Paris</answer>"))
-    for before, got in (
-        ([5, 6], done.turns[0].values["logp.answer.mean"]),
-        ([5, 6, 7, 8, 9], done.turns[1].values["logp.answer.mean"]),
-        ([5, 6, 7, 8, 9, 10, 11], done.turns[1].values["logp.answer.mean.next"]),
-    ):
-        ids = [*before, *prefix, *target]
-        with torch.no_grad():
-            scores = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), -1)
-        places = range(len(ids) - len(target), len(ids))
-        assert got == pytest.approx(np.mean([float(scores[k - 1, ids[k]]) for k in places]), abs=1e-5)
-
-
 @pytest.mark.parametrize(
-    ("change", "settings", "message"),
+    ("change", "message"),
     [
-        ({"answers": []}, {}, "no answers under 'answers' .fields: answers, question"),
-        ({"answers": 7}, {}, "no answers under 'answers'"),
-        ({"answers": {"Paris": 1}}, {}, "no answers under 'answers'"),
-        ({}, {"history": "tokens"}, "has no tokens; use --set history=text"),
-        ({"question": "why " * 100}, {}, "the model takes at most 96"),
+        ({"answers": []}, "no answers under 'answers' .fields: answers, question"),
+        ({"answers": 7}, "no answers under 'answers'"),
+        ({"answers": {"Paris": 1}}, "no answers under 'answers'"),
+        ({"question": "why " * 100}, "the model takes at most 96"),
     ],
 )
-def test_logs_and_tasks_that_cannot_be_scored_are_rejected(
-    folder: Path, change: Any, settings: Any, message: str
-) -> None:
+def test_tasks_that_cannot_be_scored_are_rejected(folder: Path, change: Any, message: str) -> None:
     with pytest.raises(AnnotationError, match=message):
-        annotate([searched(**change)], annotator(folder, **settings))
+        annotate([searched(**change)], annotator(folder))
+
+
+def test_a_log_without_texts_is_rejected(folder: Path) -> None:
+    bare = Group(group(walk("s a g")).trajectories, {"answers": "Paris"})
+    with pytest.raises(AnnotationError, match="recorded without texts"):
+        annotate([bare], annotator(folder))
+
+
+def test_the_histories_of_a_branch_begin_with_those_of_its_parent(folder: Path) -> None:
+    root = searched().trajectories[0]
+    branch = replace(walk("a g", name="branch", actions=["say"], parent=root.trajectory_id, fork_turn=1))
+    own = tuple(replace(turn, observation="at a", response="<say>") for turn in branch.turns)
+    [done] = annotate([Group((root, replace(branch, turns=own)), searched().task)], annotator(folder))
+    parent, child = done.trajectories
+    for name in ("logp.answer.mean", "logp.answer.mean.next"):
+        assert child.turns[0].values[name] == pytest.approx(parent.turns[1].values[name], abs=1e-5)
 
 
 def test_wrong_models_and_settings_are_rejected(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="history must be 'text' or 'tokens'"):
-        annotator(folder, history="words")
-    with pytest.raises(ConfigError, match="did you mean 'history'"):
-        annotator(folder, histori="text")
+    with pytest.raises(ConfigError, match="did you mean 'batch_tokens'"):
+        annotator(folder, batch_token=30)
     with pytest.raises(DataError):
         annotator(tmp_path / "nothing")
 

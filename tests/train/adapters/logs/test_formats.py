@@ -1,22 +1,19 @@
-"""Each library's log: groups, turns, states, rewards and tokens are those that it recorded."""
+"""Each library's log: groups, turns, states, and rewards are those that it recorded."""
 
 from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from helpers.foreign_logs import ROOMS, SAMPLES, as_lines, sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.adapters.logs.episodes import ImportSettings
 from creditflow.train.adapters.logs.reading import SOURCES, read_log
-from creditflow.train.adapters.logs.rows import Tally, key_of
-from creditflow.train.adapters.logs.verifiers import tokens_of_trace, turns_of_trace
-from creditflow.train.policy.samples import make_rows
+from creditflow.train.adapters.logs.rows import key_of
+from creditflow.train.adapters.logs.verifiers import turns_of_trace
 from creditflow.wrappers.records import jsonl
 
 FIELDS = {  # where each sample names its states
@@ -92,25 +89,14 @@ def test_states_are_equal_where_the_chosen_key_says_so(name, mode, tmp_path):
     assert len(set(ends)) == (3 if name == "openenv" and mode == "field" else 4)
 
 
-def test_the_tokens_of_a_trace_are_those_of_its_messages(tmp_path):
-    """A turn has the tokens shown before it and its own."""
-    for group in read(tmp_path, "verifiers").groups:
-        for member in group.trajectories:
-            tokens = member.tokens
-            assert tokens.ids.tolist() == [10 * k + j for k in range(5) for j in range(3)]
-            assert tokens.turn_offsets.tolist() == [0, 9, 15]
-            assert np.flatnonzero(tokens.mask).tolist() == [7, 8, 13, 14]
-            assert tokens.logprobs[tokens.mask].tolist() == [-0.5, -0.25] * 2
-            assert [turn.values["advantage.recorded"] for turn in member.turns] == [0.5, 0.5]
-            assert member.policy == "m"
-
-
-def node(parent, said, role="user", *, ids=(), **fields):
-    """A message of a trace; ``ids``, the tokens that it adds, of which a completion samples all but the first."""
-    sampled = role == "assistant"
-    columns = {"token_ids": list(ids), "mask": [sampled and k > 0 for k in range(len(ids))]} if ids else {}
-    columns |= {"logprobs": [-0.5] * (len(ids) - 1)} if ids and sampled else {}
-    return {"parent": parent, "message": {"role": role, "content": said}, "sampled": sampled, **columns, **fields}
+def node(parent, said, role="user", **fields):
+    """A message of a trace."""
+    return {
+        "parent": parent,
+        "message": {"role": role, "content": said},
+        "sampled": role == "assistant",
+        **fields,
+    }
 
 
 def attempt(parent, said, **fields):
@@ -119,21 +105,21 @@ def attempt(parent, said, **fields):
 
 # a task, two turns and a sub-agent's, the second with its report; a rejected summary and one from which the model goes on
 COMPACTED = [
-    node(None, "You walk.", "system", ids=[1]),
-    node(0, "room A", ids=[2]),
-    node(1, "call a helper", "assistant", ids=[3, 4]),
-    node(None, "You help.", "system", ids=[5]),
-    node(3, "look around", ids=[6]),
-    node(4, "a door", "assistant", ids=[7, 8]),
-    node(2, "it saw a door", ids=[9]),
-    node(6, "go", "assistant", ids=[10, 11]),
-    node(7, "summarise", ids=[12]),
-    attempt(8, "too long", ids=[13, 14]),
-    attempt(8, "I went", ids=[15, 16]),
-    node(None, "You walk.", "system", ids=[1]),
-    node(11, "so far: I went", ids=[17]),
-    node(12, "stop", "assistant", ids=[18, 19], semantic_parents=[{"node": 10, "type": "compaction"}]),
-    node(13, "done", ids=[20]),
+    node(None, "You walk.", "system"),
+    node(0, "room A"),
+    node(1, "call a helper", "assistant"),
+    node(None, "You help.", "system"),
+    node(3, "look around"),
+    node(4, "a door", "assistant"),
+    node(2, "it saw a door"),
+    node(6, "go", "assistant"),
+    node(7, "summarise"),
+    attempt(8, "too long"),
+    attempt(8, "I went"),
+    node(None, "You walk.", "system"),
+    node(11, "so far: I went"),
+    node(12, "stop", "assistant", semantic_parents=[{"node": 10, "type": "compaction"}]),
+    node(13, "done"),
 ]
 
 
@@ -163,41 +149,23 @@ def test_the_turns_of_a_trace_are_the_completions_of_all_its_branches_in_the_ord
     ]
 
 
-def test_each_completion_has_its_whole_prompt(tmp_path):
-    _, member = compacted(tmp_path)
-    tokens = member.tokens
-    assert tokens.ids.tolist() == [4, 8, 11, 16, 19]
-    assert tokens.mask.all()
-    assert tokens.turn_offsets.tolist() == [0, 1, 2, 3, 4, 5]
-    prompts = [
-        [1, 2, 3],
-        [5, 6, 7],
-        [1, 2, 3, 4, 9, 10],
-        [1, 2, 3, 4, 9, 10, 11, 12, 15],
-        [1, 17, 18],
-    ]
-    assert [prompt.tolist() for prompt in tokens.prompts] == prompts
-    bare = [{name: value for name, value in COMPACTED[0].items() if name != "token_ids"}, *COMPACTED[1:]]
-    assert compacted(tmp_path, bare)[1].tokens is None
-
-
 @st.composite
 def traces(draw):
     """Messages of a trace, each after any earlier one or none, and which of them is a completion."""
-    nodes = [node(None, "start", ids=[1])]
+    nodes = [node(None, "start")]
     for i in range(1, draw(st.integers(2, 9))):
         parent = draw(st.none() | st.integers(0, i - 1))
         role = draw(st.sampled_from(["user", "assistant"]))
-        nodes.append(node(parent, f"{role} {i}", role, ids=[10 * i, 10 * i + 1]))
-    return [*nodes, node(0, "last", "assistant", ids=[2, 3])]
+        nodes.append(node(parent, f"{role} {i}", role))
+    return [*nodes, node(0, "last", "assistant")]
 
 
 @given(traces())
-def test_every_completion_is_a_turn_with_the_tokens_of_its_own_path(nodes):
+def test_every_completion_is_a_turn_that_shows_what_its_own_path_adds(nodes):
     def path(i):
         return [*(path(nodes[i]["parent"]) if nodes[i]["parent"] is not None else []), i]
 
-    found, tally = turns_of_trace(nodes), Tally(strict=True)
+    found = turns_of_trace(nodes)
     sampled = [i for i, one in enumerate(nodes) if one["sampled"]]
     assert [turn.response for turn in found.turns] == [nodes[i]["message"]["content"] for i in sampled]
     before = {i: [k for k in path(i)[:-1] if nodes[k]["sampled"]] for i in sampled}
@@ -209,26 +177,6 @@ def test_every_completion_is_a_turn_with_the_tokens_of_its_own_path(nodes):
     for turn, i in zip(found.turns, sampled, strict=True):
         since = path(i)[:-1][path(i).index(before[i][-1]) + 1 if before[i] else 0 :]
         assert turn.observation == "\n\n".join(nodes[k]["message"]["content"] for k in since)
-    tokens = tokens_of_trace(nodes, found, tally)
-    assert tokens is not None
-    for t, i in enumerate(sampled):
-        stop = tokens.turn_offsets[t + 1]
-        prompt = tokens.prompts[t].tolist() if tokens.prompts else []
-        own = tokens.ids[tokens.turn_offsets[t] if tokens.prompts else 0 : stop].tolist()
-        assert prompt + own == [token for k in path(i) for token in nodes[k]["token_ids"]]
-    assert np.count_nonzero(tokens.mask) == len(sampled)
-
-
-def test_a_summary_has_credit_on_its_tokens(tmp_path):
-    report, member = compacted(tmp_path)
-    [row] = [
-        row
-        for row in make_rows(report.groups[:1], credit.make("grpo").assign_batch(report.groups[:1]))
-        if row.trajectory == 0 and row.turn_index == 3
-    ]
-    assert row.ids[row.target].tolist() == [16]
-    assert row.advantage.tolist() == [credit.make("grpo").assign(report.groups[0]).outcome_advantages[0]] != [0.0]
-    assert member.turns[3].response == "I went"
 
 
 def test_a_prompt_that_states_completions_anew_continues_them(tmp_path):
@@ -403,20 +351,13 @@ def test_the_largest_score_of_a_verl_agent_rollout_is_its_outcome(tmp_path):
     assert any("different scores" in note for note in report.tally.notes)
 
 
-def test_scores_of_a_trace_count_by_their_weights_and_a_last_message_without_tokens_costs_none(tmp_path):
+def test_scores_of_a_trace_count_by_their_weights(tmp_path):
     rows = json.loads(json.dumps(SAMPLES["verifiers"]))
     for row in rows:
         [trace] = row["traces"]
         trace["rewards"] = {"solved": {"score": 1.0, "weight": 0.5}, "format": {"score": 0.5, "weight": -1.0}}
-    before = read(tmp_path, "verifiers", rows, success_at=0.0)
-    assert {one.episode_return for group in before.groups for one in group.trajectories} == {0.0}
-    for row in rows:
-        nodes = row["traces"][0]["nodes"]
-        nodes.append({"parent": len(nodes) - 1, "message": {"role": "user", "content": "over"}, "sampled": False})
-    after = read(tmp_path, "verifiers", rows, success_at=0.0)
-    for old, new in zip(before.groups, after.groups, strict=True):
-        assert [one.tokens for one in old.trajectories] == [one.tokens for one in new.trajectories]
-        assert all(one.tokens is not None for one in new.trajectories)
+    report = read(tmp_path, "verifiers", rows, success_at=0.0)
+    assert {one.episode_return for group in report.groups for one in group.trajectories} == {0.0}
 
 
 @pytest.mark.parametrize("field", ["anchor_obs", "rewards", "is_action_valid", "score", "note"])

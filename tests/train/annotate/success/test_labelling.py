@@ -1,7 +1,8 @@
-"""Labels of pivots: the rule, the judge, the filters and the audit sample."""
+"""Labels of pivots: the judge, the filters and the audit sample."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,6 @@ from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
 from creditflow.train.annotate.success.labelling import (
     JudgeLabeller,
     PivotJudge,
-    RuleLabeller,
     judge_case,
     judge_labeller,
     label_log,
@@ -50,35 +50,17 @@ def episode(*turns, end: StopReason = "success", name="t"):
     return Trajectory(name, "g", "task", made, end == "success", float(end == "success"), end, f"s{len(made)}")
 
 
-def labels_of(*turns, end: StopReason = "success"):
-    return RuleLabeller().label(episode(*turns, end=end), QUESTION)
+def by_query(case):
+    """Marks a step whose query names Elm Hall or Rasmin Lee for the first time."""
+    seen, labels = set(), []
+    for step in case["steps"]:
+        [query] = step["query"]
+        labels.append("+" if query in ("Elm Hall", "Rasmin Lee") and query not in seen else "-")
+        seen.add(query)
+    return {"reason": "", "labels": labels}
 
 
-def test_a_golden_query_that_finds_its_passage_is_a_pivot():
-    assert labels_of(search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()) == ("+", "+", "+")
-
-
-def test_a_repeated_query_is_no_pivot():
-    assert labels_of(search("Elm Hall", "p0"), search("Elm Hall", "p0"), answer("x"), end="failed") == ("+", "-", "-")
-
-
-def test_a_query_about_something_else_is_no_pivot_whatever_it_finds_by_chance():
-    assert labels_of(search("Nora", "p0"), search("R. Lee", "p1"), answer()) == ("-", "+", "+")
-
-
-def test_a_step_whose_premise_is_unknown_is_no_pivot():
-    assert labels_of(search("Rasmin Lee", "p1"), search("Elm Hall", "p0"), answer()) == ("-", "+", "+")
-
-
-def test_an_invalid_turn_has_no_label():
-    assert labels_of({"action": "??", "parsed": False}, search("Elm Hall", "p0"), end="env_limit") == ("", "+")
-
-
-def test_without_passage_ids_the_result_must_contain_the_sub_answer():
-    steps = tuple(replace(step, passage_id="") for step in QUESTION.steps)
-    question = replace(QUESTION, steps=steps)
-    full = episode(search("Elm Hall", "a"), search("Rasmin Lee", "b", shown="Rasmin Lee built it"), answer(shown="?"))
-    assert RuleLabeller().label(full, question) == ("+", "-", "+")
+JUDGE = JudgeLabeller(by_query)
 
 
 def thoughtful(*turns, end: StopReason = "success"):
@@ -149,13 +131,13 @@ def test_a_judge_is_written_url_and_model():
 def test_unusable_episodes_are_left_out_and_counted():
     group = Group(
         (
-            episode(search("Elm Hall", "p0"), answer("x"), end="failed"),
+            episode(search("Nora", "p0"), answer("x"), end="failed"),
             episode(answer("x"), end="failed", name="idle"),
             episode(search("Elm Hall", "p0"), end="env_error", name="broken"),
         ),
         QUESTION.to_json(),
     )
-    result = label_log([group])
+    result = label_log([group], JUDGE)
     assert [one.trajectory_id for one in result.labels] == ["t"]
     assert result.skipped == {"no tool was used": 1, "the episode ended by env_error": 1}
     assert result.success == 0.0
@@ -169,9 +151,9 @@ def branch_of(parent, turns, fork, end: StopReason = "success"):
 
 def test_a_branch_is_labelled_with_what_its_prefix_found():
     shared = search("Elm Hall", "p0")
-    parent = episode(shared, answer("x"), end="failed", name="parent")
+    parent = episode(shared, search("Nora"), end="env_limit", name="parent")
     branch = branch_of(parent, [shared, search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()], 1)
-    result = label_log([Group((parent, branch), QUESTION.to_json())])
+    result = label_log([Group((parent, branch), QUESTION.to_json())], JUDGE)
     assert [one.turn_labels for one in result.labels] == [("+", "-"), ("-", "+", "+")]
     assert result.skipped == {}
     result.labels[1].check(branch)
@@ -182,59 +164,40 @@ def test_a_branch_is_labelled_like_the_full_episode_that_it_continues():
     parent = episode(*turns, name="parent")
     for fork in (1, 2):
         branch = branch_of(parent, turns, fork)
-        labels = label_log([Group((parent, branch), QUESTION.to_json())]).labels
+        labels = label_log([Group((parent, branch), QUESTION.to_json())], JUDGE).labels
         assert labels[1].turn_labels == labels[0].turn_labels[fork:]
 
 
 def test_a_branch_that_takes_no_turn_is_left_out():
-    parent = episode(search("Elm Hall", "p0"), answer("x"), end="failed", name="parent")
+    parent = episode(search("Elm Hall", "p0"), search("Nora"), end="env_limit", name="parent")
     branch = branch_of(parent, [search("Elm Hall", "p0")], 1, "env_limit")
-    assert label_log([Group((parent, branch), QUESTION.to_json())]).skipped == {"the branch ended where it began": 1}
+    assert label_log([Group((parent, branch), QUESTION.to_json())], JUDGE).skipped == {
+        "the branch ended where it began": 1
+    }
 
 
 def test_the_audit_numbers_the_turns_of_a_branch_from_the_start_of_its_episode(tmp_path):
     turns = [search("Elm Hall", "p0"), search("Rasmin Lee", "p1"), answer()]
     parent = episode(*turns, name="parent")
     group = Group((parent, branch_of(parent, turns, 1)), QUESTION.to_json())
-    write_audit(tmp_path / "audit.txt", [group], label_log([group]).labels[1:], 1, 0)
+    assert write_audit(tmp_path / "audit.txt", [group], label_log([group], JUDGE).labels[1:]) == 1
     assert "[+] turn 2: search: Rasmin Lee" in (tmp_path / "audit.txt").read_text()
-
-
-def test_labels_of_a_wrong_count_are_left_out():
-    class Short:
-        name = "short"
-
-        def label(self, trajectory, question):
-            return ("+",)
-
-    result = label_log([Group((episode(search("Elm Hall", "p0"), answer()),), QUESTION.to_json())], Short())
-    assert result.skipped == {"its labels do not match its turns": 1}
 
 
 def test_a_log_without_golden_steps_is_rejected():
     group = Group((episode(search("Elm Hall", "p0"), answer()),), replace(QUESTION, steps=()).to_json())
     with pytest.raises(DataError, match="no golden steps"):
-        label_log([group])
+        label_log([group], JUDGE)
 
 
 def test_the_command_writes_labels_and_an_audit_sample(tmp_path, capsys):
-    members = tuple(episode(search("Elm Hall", "p0"), answer(), name=f"t{i}") for i in range(4))
-    write_jsonl(tmp_path / "log.jsonl", [Group(members, QUESTION.to_json())])
-    out = tmp_path / "labels.jsonl"
-    assert main(["data", "label", str(tmp_path / "log.jsonl"), "--out", str(out), "--audit", "2"]) == 0
-    assert len(read_labels(out)) == 4
-    assert "4 trajectories, 8 turns '+', 0 '-', success 1.000" in capsys.readouterr().out
-    audit = (tmp_path / "labels.audit.txt").read_text()
-    assert audit.count("== t") == 2
-    assert "[+] turn 1: search: Elm Hall   passages: p0" in audit
-
-
-def test_the_audit_sample_depends_on_its_seed_alone(tmp_path):
     members = tuple(episode(search("Elm Hall", "p0"), answer(), name=f"t{i}") for i in range(30))
-    group = Group(members, QUESTION.to_json())
-    labels = label_log([group]).labels
-    texts = []
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        assert write_audit(tmp_path / name, [group], labels, 5, seed) == 5
-        texts.append((tmp_path / name).read_text())
-    assert texts[0] == texts[1] != texts[2]
+    write_jsonl(tmp_path / "log.jsonl", [Group(members, QUESTION.to_json())])
+    out, audit = tmp_path / "labels.jsonl", tmp_path / "audit.txt"
+    command = ["data", "label", str(tmp_path / "log.jsonl"), "--out", str(out), "--audit", str(audit)]
+    with serving(replying(chat(json.dumps({"reason": "r", "labels": ["+"]})))) as url:
+        assert main([*command, "--judge", f"{url}#m"]) == 0
+    assert len(read_labels(out)) == 30
+    assert "30 trajectories, 60 turns '+', 0 '-', success 1.000" in capsys.readouterr().out
+    assert audit.read_text().count("== t") == 20
+    assert "[+] turn 1: search: Elm Hall   passages: p0" in audit.read_text()
