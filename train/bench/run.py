@@ -36,7 +36,6 @@ from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
-from creditflow.wrappers.records.log_size import LogSize
 
 __all__ = ["run_bench"]
 
@@ -109,7 +108,7 @@ def _run_suite(
         "why": suite.why,
         "horizon": horizon,
         "settings": selection.settings(),
-        "log": LogSize.of(groups)._asdict(),
+        "log": _log_size(groups),
         "expert": _expert_success(suite.env),
         "cost": selection.cost(horizon, groups, earlier),
     }
@@ -120,6 +119,17 @@ def _run_suite(
         facts | _played(suite, suite.env, selection, preset.played, rate, logs, seed, runner)
         for rate in (0.0, *preset.played.rates)
     ]
+
+
+def _log_size(groups: Sequence[Group]) -> dict[str, float]:
+    """The numbers of groups, trajectories and turns of a log, and its success rate."""
+    members = [member for group in groups for member in group.trajectories]
+    return {
+        "groups": len(groups),
+        "trajectories": len(members),
+        "turns": sum(len(member.turns) for member in members),
+        "success": sum(member.success for member in members) / len(members),
+    }
 
 
 def _task_ids(suite: Suite, preset: Preset, seed: int) -> list[str]:

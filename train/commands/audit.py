@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.registry import check_options
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.envs.registration import env_id
 from creditflow.train.analyses.audit import audit
@@ -69,12 +69,6 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_log_argument(parser)
-    parser.add_argument(
-        "--key",
-        choices=["state", "text"],
-        default="state",
-        help="key by which the recommended scheme compares states (default state)",
-    )
     add_input(
         parser,
         "--validation",
@@ -122,11 +116,8 @@ def run(args: argparse.Namespace) -> int:
     if args.validation and args.input == "-":
         raise ConfigError("--validation needs the log as a file, not on standard input")
     leaked = overlap(args.input, args.validation) if args.validation else None
-    keys = measured.text if args.key == "text" else measured.state
-    if keys is None:
-        raise DataError("the log has no text keys; leave out --key text, or record rollouts with texts")
-    scheme, options, reason = recommended(measured, keys)
-    cautioned = cautions(keys)
+    scheme, options, reason = recommended(measured, measured.state)
+    cautioned = cautions(measured.state)
     if args.json:
         evidence = EVIDENCE if scheme == "grouptd" else ()
         advice = {
@@ -157,23 +148,10 @@ def _require_no_replay(args: argparse.Namespace) -> None:
     Raises:
         ConfigError: one of them was given.
     """
-    options = {
-        "--agent": args.agent,
-        "--env": args.env,
-        "--env-set": args.env_set,
-        "--panel": args.panel,
-        "--max-turns": args.max_turns,
-    }
-    options |= {
-        "--alternatives": args.alternatives,
-        "--seed": args.seed,
-        "--workers": args.workers,
-        "--resume": args.resume,
-    }
-    options |= {f"--{name.replace('_', '-')}": True for name in model_options(args).given()}
-    for name, value in options.items():
-        if value:
-            raise ConfigError(f"{name} has no effect without --replay K; leave it out, or replay the log")
+    names = ("agent", "env", "env_set", "panel", "max_turns", "alternatives", "seed", "workers", "resume")
+    for name in [*(name for name in names if getattr(args, name)), *model_options(args).given()]:
+        option = f"--{name.replace('_', '-')}"
+        raise ConfigError(f"{option} has no effect without --replay K; leave it out, or replay the log")
 
 
 def _replay(args: argparse.Namespace) -> None:

@@ -41,7 +41,6 @@ from creditflow.train.text_table import counted
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
-from creditflow.wrappers.records.log_size import LogSize
 from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_arguments", "identity_of", "run"]
@@ -99,10 +98,11 @@ def run(args: argparse.Namespace) -> int:
         write_jsonl(sys.stdout, groups)
     else:
         groups = _to_file(Path(args.out), play, tasks, spec, args.resume)
-    episodes, size = [trajectory for group in groups for trajectory in group.trajectories], LogSize.of(groups)
+    episodes = [trajectory for group in groups for trajectory in group.trajectories]
+    turns = sum(len(episode.turns) for episode in episodes)
     print(
-        f"{counted(size.groups, 'group')}, {counted(size.trajectories, 'episode')}, {counted(size.turns, 'turn')}, "
-        f"success {size.success:.3f}, mean score {np.mean([t.score for t in episodes]):.3f}",
+        f"{counted(len(groups), 'group')}, {counted(len(episodes), 'episode')}, {counted(turns, 'turn')}, "
+        f"success {np.mean([t.success for t in episodes]):.3f}, mean score {np.mean([t.score for t in episodes]):.3f}",
         file=sys.stderr,
     )
     for name in rewards:

@@ -19,7 +19,7 @@ from creditflow.envs.reading.streams import read_lines
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import FORMAT_VERSION, read_groups, write_jsonl
 
-__all__ = ["complete_groups", "log_lines", "partial_of", "write_log"]
+__all__ = ["complete_groups", "partial_of", "write_log"]
 
 SUFFIX: Final = ".partial"
 BEGINNING: Final = f'{{"format_version":{FORMAT_VERSION},'  # of every line
@@ -77,19 +77,6 @@ def write_log(
     return done, resumed
 
 
-def log_lines(partial: Path) -> list[str]:
-    """The complete lines of a log or a partial log.
-
-    Raises:
-        TrajectoryError: it is not a log.
-    """
-    try:
-        lines = complete_lines(read_lines(partial, MAX_LINE), BEGINNING, "a log of this version")
-        return [line for _, line in lines]
-    except DataError as error:
-        raise TrajectoryError(f"{partial}: cannot be read as a trajectory log: {error}") from error
-
-
 def complete_groups(partial: Path) -> list[Group]:
     """The groups in the complete lines of a log or a partial log; the last group may lack trajectories.
 
@@ -97,6 +84,11 @@ def complete_groups(partial: Path) -> list[Group]:
         TrajectoryError: it is not a log.
     """
     try:
-        return read_groups(io.StringIO("".join(log_lines(partial))))
+        lines = complete_lines(read_lines(partial, MAX_LINE), BEGINNING, "a log of this version")
+        text = "".join(line for _, line in lines)
+    except DataError as error:
+        raise TrajectoryError(f"{partial}: cannot be read as a trajectory log: {error}") from error
+    try:
+        return read_groups(io.StringIO(text))
     except TrajectoryError as error:
         raise TrajectoryError(f"{partial}: {error}") from error

@@ -217,15 +217,6 @@ def test_the_recommended_command_can_be_run_as_printed(tmp_path, monkeypatch: py
         assert main([*command[1:], "--out", "credit.jsonl", "--force"]) == 0
 
 
-def test_the_text_keys_of_a_log_without_texts_are_an_error_in_one_line(tmp_path, capsys) -> None:
-    log = tmp_path / "log.jsonl"
-    plain = (Turn("a", "go", "b"), Turn("b", "go", "c"))
-    write_jsonl(log, [Group((Trajectory("w0", "g", "task", plain, False, 0.0, "env_limit", "c"), walk("w1", "ac")))])
-    assert main(["audit", "--key", "text", str(log)]) == 3
-    assert "leave out --key text" in capsys.readouterr().err
-    assert main(["audit", str(log)]) == 0
-
-
 def test_the_command_prints_text_and_json(tmp_path, capsys):
     log = tmp_path / "log.jsonl"
     write_jsonl(log, [Group((walk("w0", "abg", "success"), walk("w1", "ac")))])

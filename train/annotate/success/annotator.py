@@ -96,6 +96,6 @@ def make(argument: str, context: Context) -> Annotator:
     from creditflow.train.annotate.success.model import open_success
 
     model, encoder, file = open_success(argument, device=context.device)
-    parameters = {"kind": file.kind, "read": file.text.read, "template": file.template}
+    parameters = {"kind": file.kind, "read": file.text.read}
     provenance = Provenance("success", 1, parameters, folder_digest(argument))
     return SuccessAnnotator(model, encoder, file.kind, provenance, batch_tokens=settings["batch_tokens"])

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["TEMPLATE_VERSION", "Encoded", "Encoder", "EpisodeTooLongError", "TextConfig"]
-
-TEMPLATE_VERSION: Final = 1
-_PROBE: Final = (("Question: which town?\n", "search: the town"), ("[1] Town: a place.", "answer: it"))
+__all__ = ["Encoded", "Encoder", "EpisodeTooLongError", "TextConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +87,6 @@ class Encoder:
         else:
             user, assistant, end = (int(role) for role in roles)
             self._frames = ((user,), (end,)), ((assistant,), (end,))
-
-    @property
-    def digest(self) -> str:
-        """Digest of the template, from the encoding of a fixed episode: it changes with the tokenizer and the framing."""
-        turns = [Turn("s", action, "s", observation=text, response=action) for text, action in _PROBE]
-        probe = self.encode(turns, "probe")
-        data = repr((TEMPLATE_VERSION, self.config, probe.ids.tolist(), probe.ends.tolist()))
-        return blake2b(data.encode(), digest_size=8).hexdigest()
 
     def encode(self, turns: Sequence[Turn], name: str) -> Encoded:
         """One episode from its first turn.

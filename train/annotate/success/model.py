@@ -19,7 +19,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.annotate.success.encoding import TEMPLATE_VERSION, Encoded, Encoder, TextConfig
+from creditflow.train.annotate.success.encoding import Encoded, Encoder, TextConfig
 from creditflow.train.policy.batching import plan
 from creditflow.train.settings.reading import read_dataclass
 
@@ -38,7 +38,7 @@ Head = Literal["place", "tokens"]
 
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 
 class SuccessModel(torch.nn.Module):
@@ -107,15 +107,12 @@ class SuccessFile:
     Attributes:
         kind: what z means: "paper", success; "hazard", the first error.
         text: how episodes become text.
-        template_version, template: version and digest of how texts become ids and turn ends.
         positions: longest episode in tokens; 0 for no limit.
         head: of ``SuccessModel``.
     """
 
     kind: Literal["paper", "hazard"]
     text: TextConfig
-    template_version: int
-    template: str
     positions: int
     head: Head = "place"
 
@@ -132,8 +129,7 @@ def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: 
         save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
     data = {
         "format_version": FORMAT_VERSION, "kind": kind, "text": asdict(encoder.config),
-        "template_version": TEMPLATE_VERSION, "template": encoder.digest, "positions": encoder.positions,
-        "head": model.head,
+        "positions": encoder.positions, "head": model.head,
     }  # fmt: skip
     with atomic_writer(path / FILE) as stream:
         stream.write(json.dumps(data, indent=1) + "\n")
@@ -143,8 +139,7 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
     """The model of a folder that ``save_success`` wrote, with its encoder.
 
     Raises:
-        DataError: not such a folder, a damaged one, another format version; or its texts are now encoded otherwise
-            than when it was trained (another template version, a changed tokenizer).
+        DataError: not such a folder, a damaged one, or another format version.
     """
     path = Path(folder)
     if not (path / FILE).is_file():
@@ -163,11 +158,6 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
         raise DataError(f"{path}: {error}") from error
     backbone, tokenizer = open_pretrained(str(path), device=device)
     encoder = Encoder(tokenizer, file.text, file.positions)
-    if file.template_version != TEMPLATE_VERSION or encoder.digest != file.template:
-        raise DataError(
-            f"{path}: the model was trained on template {file.template_version}/{file.template}, texts are now encoded as "
-            f"{TEMPLATE_VERSION}/{encoder.digest}: it would be evaluated at other positions than in training; train it again"
-        )
     model = SuccessModel(backbone, file.head, file.kind, tokenizer)
     if file.head != "tokens":
         with loading(f"{path}: its head cannot be read"):

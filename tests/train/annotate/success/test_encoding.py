@@ -79,15 +79,6 @@ def test_a_branch_is_encoded_with_the_turns_it_shares():
     assert encoded.shared == 1
 
 
-def test_every_template_has_its_own_digest():
-    digests = {
-        Encoder(Bytes(roles), config).digest
-        for roles in ((), ROLES)
-        for config in (TextConfig(), TextConfig(read="action"))
-    }
-    assert len(digests) == 4
-
-
 def test_an_episode_longer_than_the_model_is_rejected():
     with pytest.raises(EpisodeTooLongError, match="t has 12 tokens, the success model takes at most 8"):
         Encoder(Bytes(), TextConfig(), positions=8).encode(turns(("12345678", "ab")), "t")

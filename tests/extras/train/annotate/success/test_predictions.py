@@ -61,21 +61,10 @@ def test_a_hazard_model_writes_survival_from_one(
         assert all(a >= b for a, b in zip([1.0, *after], after, strict=False))
 
 
-def test_a_changed_tokenizer_is_rejected(folder: Path) -> None:
-    file = folder / "tokenizer.json"
-    data = json.loads(file.read_text())
-    data["model"]["merges"] = []
-    file.write_text(json.dumps(data))
-    with pytest.raises(DataError, match="it would be evaluated at other positions than in training"):
-        open_success(folder, device="cpu")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"template_version": 0}, "texts are now encoded as"),
-        ({"template": "0" * 16}, "texts are now encoded as"),
-        ({"format_version": 9}, "this version of creditflow reads 1"),
+        ({"format_version": 9}, "this version of creditflow reads 2"),
         ({"kind": "papre"}, "did you mean 'paper'"),
     ],
 )
