@@ -1,6 +1,6 @@
 # creditflow: everything a fresh machine with Python 3.11+, venv and make needs.
 #   make demo    set up, measure seven credit schemes against exact values and controls, write runs/demo/report.html
-#                (SCHEMES= for all of them and SUITES=shared,sokoban,grids for more tasks)
+#                (SCHEMES= for all of them and SUITES=shared,sokoban to play Sokoban too)
 #   make test    set up and run a two-minute selection of the tests (TESTS=tests/envs: others; all that need no torch: .ci/run fast)
 #   make check   lint, format, types, layering, counts
 #   make bench   speed of hot paths, relative to other implementations: one table, runs/bench/ratios.md (ARGS=--toy: seconds)

@@ -11,7 +11,7 @@ from creditflow.train.cli import main
 SMOKE: Final = ("bench", "--preset", "smoke", "--workers", "1")
 
 
-def smoke_bench(schemes: str, *words: str, envs: str = "grids") -> int:
-    """Run the benchmark on exact suites; returns the exit status. Skips the test where the page cannot be made."""
+def smoke_bench(schemes: str, *words: str, envs: str = "shared") -> int:
+    """Run the benchmark with exact values; returns the exit status. Skips the test where the page cannot be made."""
     pytest.importorskip("jinja2", reason="the page needs the 'bench' extra")
     return main([*SMOKE, "--envs", envs, "--schemes", schemes, *words])

@@ -98,10 +98,10 @@ def measure_once(
 RESULTS_VERSION = 4
 DOCUMENT_KEYS = {"provenance", "amounts", "suites", "sanity"}
 SUITE_KEYS = {
-    *("name", "spec", "kinds", "why", "horizon", "settings", "log", "expert", "cost"),
+    *("name", "spec", "horizon", "settings", "log", "expert", "cost"),
     *("schemes", "controls", "undefined"),
 }
-RESULT_KEYS = {"cells", "rows", "studies"}  # one of them: exact values, played through an environment, a shared policy
+RESULT_KEYS = {"rows", "studies"}  # one of them: played through an environment, or a shared policy
 
 
 def write_results(document: Mapping[str, Any], path: Path) -> None:
@@ -129,7 +129,7 @@ def read_results(path: Path) -> dict[str, Any]:
     missing, suites = DOCUMENT_KEYS - document.keys(), document.get("suites")
     for suite in suites if isinstance(suites, list) else [suites]:
         missing |= SUITE_KEYS - suite.keys() if isinstance(suite, dict) else SUITE_KEYS
-        missing |= set() if isinstance(suite, dict) and RESULT_KEYS & suite.keys() else {"cells"}
+        missing |= set() if isinstance(suite, dict) and RESULT_KEYS & suite.keys() else {"studies"}
     if missing:
         raise DataError(f"{path}: these benchmark results lack {', '.join(sorted(missing))}")
     return document

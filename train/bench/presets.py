@@ -1,4 +1,4 @@
-"""Benchmark sizes, for tasks with exact values and for tasks that can only be played through their environment."""
+"""Benchmark sizes, for tasks with exact values that share a policy and for tasks that are played through their environment."""
 
 from __future__ import annotations
 
@@ -6,28 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["PRESETS", "ExactWork", "PlayedWork", "Preset", "SharedWork"]
-
-
-@dataclass(frozen=True, slots=True)
-class ExactWork:
-    """Sizes for tasks that are known as tables. A cell is a kind of task × an initial success × a group size.
-
-    Attributes:
-        successes: J0, exact success rates of the initial policies.
-        sizes: G, rollouts in a group.
-        tasks: number of tasks per cell.
-        groups: number of groups sampled per task for the metrics, by G.
-        updates: turn budget of a learning curve, in groups of the initial policy's expected length, by G.
-        kl: KL divergence of each update, in nats per turn.
-    """
-
-    successes: tuple[float, ...]
-    sizes: tuple[int, ...]
-    tasks: int
-    groups: Mapping[int, int]
-    updates: Mapping[int, int]
-    kl: float = 0.001
+__all__ = ["PRESETS", "PlayedWork", "Preset", "SharedWork"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,35 +65,21 @@ class Preset:
 
     Attributes:
         shared: sizes of the suite whose tasks share a policy.
-        grids, sokoban: sizes of the two suites that have tables.
-        played: sizes of all other suites.
-        log: number of groups in the recorded log of a suite with tables.
+        played: sizes of the suites that are played through an environment.
         annotated: whether the schemes that read annotations get them when no schemes are named.
         schemes: the schemes compared when none are named; empty: all registered ones.
-        envs: suites that are measured when none are named, separated by commas.
     """
 
     shared: SharedWork
-    grids: ExactWork
-    sokoban: ExactWork
     played: PlayedWork
-    log: int
     annotated: bool = False
     schemes: tuple[str, ...] = ()
-    envs: str = "shared,sokoban,grids"
-
-    def exact(self, suite: str) -> ExactWork:
-        """The sizes of a suite that has tables."""
-        return self.grids if suite == "grids" else self.sokoban
 
 
 PRESETS: Mapping[str, Preset] = {
     "smoke": Preset(
         shared=SharedWork(units=2, train=16, held_out=4, groups=16, updates=4, every=2, kinds=("pits", "fresh")),
-        grids=ExactWork((0.5,), (8,), 2, {8: 12}, {8: 4}),
-        sokoban=ExactWork((0.5,), (8,), 2, {8: 8}, {8: 4}),
         played=PlayedWork(3, 4, 4, 2),
-        log=4,
     ),
     "quick": Preset(
         shared=SharedWork(
@@ -126,10 +91,7 @@ PRESETS: Mapping[str, Preset] = {
             every=5,
             kinds=("pits", "slip", "alias", "fresh", "sokoban"),
         ),
-        grids=ExactWork((0.1, 0.5, 0.9), (4, 16), 4, {4: 32, 16: 20}, {4: 20, 16: 14}),
-        sokoban=ExactWork((0.1, 0.5), (8,), 4, {8: 20}, {8: 16}),
         played=PlayedWork(6, 8, 12, 2),
-        log=16,
     ),
     "full": Preset(
         shared=SharedWork(
@@ -145,12 +107,7 @@ PRESETS: Mapping[str, Preset] = {
             batches=(1, 4, 64),
             sizes=(4, 64),
         ),
-        grids=ExactWork(
-            (0.1, 0.5, 0.9), (4, 8, 16, 64), 50, {4: 60, 8: 50, 16: 30, 64: 12}, {4: 60, 8: 60, 16: 40, 64: 30}
-        ),
-        sokoban=ExactWork((0.1, 0.5, 0.9), (8, 16), 50, {8: 20, 16: 12}, {8: 30, 16: 24}),
         played=PlayedWork(60, 8, 60, 10),
-        log=60,
         annotated=True,
     ),
     # does the order of methods depend on the optimiser? tests/evidence/families, and settings/protocol.py, which varies more
@@ -164,11 +121,7 @@ PRESETS: Mapping[str, Preset] = {
             every=10,
             kinds=("pits", "sokoban"),
         ),
-        grids=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
-        sokoban=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
         played=PlayedWork(12, 8, 10, 4, rates=(0.1, 0.4)),
-        log=16,
         schemes=("grpo", "gigpo", "graphgpo", "hgpo", "rewardflow", "grouptd"),
-        envs="shared",
     ),
 }

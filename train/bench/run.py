@@ -1,15 +1,14 @@
 """One benchmark run: suites × methods → one document, from which every table, plot and page is made.
 
-On a suite whose states fit into tables, credit is measured against exact values (M1 to M5) and learning curves are exact;
-on any other suite policies are trained through its environment. In both cases all methods, controls included, get the
-same rollouts.
+In the suite ``shared``, whose states fit into tables, credit is measured against exact values (M1 to M5) and learning curves are
+exact; in any other suite policies are trained through its environment. In both cases all methods, controls included, get the same
+rollouts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,10 @@ from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.document import RunOptions, measure_once
-from creditflow.train.bench.exact.cells import assemble, cells_of, run_task, starts_of
-from creditflow.train.bench.exact.simulate import simulate
-from creditflow.train.bench.exact.tasks import exact_tasks, table_horizon
-from creditflow.train.bench.exact.values import softmax
 from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
 from creditflow.train.bench.methods import default_schemes, with_annotation_sources
 from creditflow.train.bench.played import credit_coverage, learn, played_row
-from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
+from creditflow.train.bench.presets import PRESETS, PlayedWork, Preset
 from creditflow.train.bench.report.tidy import BASELINE
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.run import run_shared
@@ -64,7 +59,7 @@ def run_bench(
 
     Raises:
         ConfigError: a suite or a scheme is unknown.
-        DataError: a suite has no tasks, or no initial policy with a success rate of the preset.
+        DataError: a suite has no tasks, or no initial policy with the success rate of its cells.
         OtherRunError: the run to be resumed has other settings or was made by other code.
     """
     preset = PRESETS[preset_name]
@@ -78,7 +73,7 @@ def run_bench(
             suites += _run_suite(suite, names, preset, options.out, seed, runner)
         return {"suites": suites}
 
-    task_ids = {suite.spec: _task_ids(suite, preset, seed) for suite in opened}
+    task_ids = {suite.spec: [task.task_id for task in suite.env.tasks] if suite.env else [] for suite in opened}
     identity = {
         "preset": preset_name,
         "amounts": asdict(preset),
@@ -93,27 +88,23 @@ def _run_suite(
     suite: Suite, names: Sequence[str], preset: Preset, out: Path, seed: int, runner: JobRunner
 ) -> list[dict[str, Any]]:
     """Record the suite's log, select the methods, and measure them; one result for every optimiser."""
-    if suite.name == "shared":
+    if suite.env is None:
         return [run_shared(names, preset.shared, seed, runner)]
-    groups = _log(suite, preset, seed)
+    groups = _log(suite.name, suite.env, seed)
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
-    horizon = suite.env.horizon if suite.env else table_horizon(suite.spec)
-    earlier = _log(suite, preset, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
-    selection = select_methods(names, groups, horizon=horizon, exact=bool(suite.kinds), earlier=earlier)
+    horizon = suite.env.horizon
+    earlier = _log(suite.name, suite.env, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
+    selection = select_methods(names, groups, horizon=horizon, exact=False, earlier=earlier)
     facts = {
         "name": suite.name,
         "spec": suite.spec,
-        "kinds": list(suite.kinds),
-        "why": suite.why,
         "horizon": horizon,
         "settings": selection.settings(),
         "log": _log_size(groups),
         "expert": _expert_success(suite.env),
         "cost": selection.cost(horizon, groups, earlier),
     }
-    if suite.env is None:
-        return [facts | _exact(suite, selection, preset.exact(suite.name), seed, runner)]
     logs = groups, earlier
     return [
         facts | _played(suite, suite.env, selection, preset.played, rate, logs, seed, runner)
@@ -132,66 +123,21 @@ def _log_size(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def _task_ids(suite: Suite, preset: Preset, seed: int) -> list[str]:
-    """Ids of the suite's tasks; the seed and the code say those of ``shared``."""
-    if suite.env is not None:
-        return [task.task_id for task in suite.env.tasks]
-    kinds = () if suite.name == "shared" else suite.kinds
-    return [mdp.name for kind in kinds for mdp in islice(exact_tasks(suite.spec, kind, seed), preset.log)]
+def _log(name: str, suite_env: SuiteEnv, seed: int, iteration: int = 0) -> list[Group]:
+    """Record the log of a suite: one group per task with the initial policy; another iteration gives other rollouts."""
+    env = GroupEnv(suite_env.env, size=LOG_SIZE, policy="tabular", **suite_env.settings)
+    agent = TabularAgent(optimal_prob=suite_env.optimal_prob)
+    recorded = play_groups(env, agent, suite_env.tasks, seed=seed, iteration=iteration)
+    return list(progress(recorded, f"{name}: log", len(suite_env.tasks)))
 
 
-def _log(suite: Suite, preset: Preset, seed: int, iteration: int = 0) -> list[Group]:
-    """Record the suite's log: one group per task with the initial policy; another iteration gives other rollouts.
-
-    Where tasks are tables, the initial policies are those of the first success rate.
-    """
-    if suite.env is not None:
-        env = GroupEnv(suite.env.env, size=LOG_SIZE, policy="tabular", **suite.env.settings)
-        agent = TabularAgent(optimal_prob=suite.env.optimal_prob)
-        recorded = play_groups(env, agent, suite.env.tasks, seed=seed, iteration=iteration)
-        return list(progress(recorded, f"{suite.name}: log", len(suite.env.tasks)))
-    success, count = preset.exact(suite.name).successes[0], max(preset.log // len(suite.kinds), 1)
-    rng, groups = np.random.default_rng([seed, 4, iteration]), list[Group]()
-    for kind in suite.kinds:
-        for number, (mdp, logits) in enumerate(starts_of(suite.spec, kind, success, seed, count)):
-            name = f"{kind}/{iteration}/{number}"
-            groups += simulate(mdp, softmax(logits)[None], LOG_SIZE, rng, name=name)
-    return groups
-
-
-def _expert_success(suite_env: SuiteEnv | None) -> float | None:
+def _expert_success(suite_env: SuiteEnv) -> float | None:
     """Success rate of the expert on the tasks that are played; None without an expert."""
-    if suite_env is None or not suite_env.expert:
+    if not suite_env.expert:
         return None
     env = GroupEnv(suite_env.env, size=1, texts=False, **suite_env.settings)
     groups = play_groups(env, ExpertAgent(), suite_env.tasks)
     return float(np.mean([group.trajectories[0].success for group in groups]))
-
-
-def _exact(suite: Suite, selection: MethodSelection, work: ExactWork, seed: int, runner: JobRunner) -> dict[str, Any]:
-    """Results of a suite with tables."""
-    cells = cells_of(suite.kinds, work)
-    # tasks of one cell are adjacent, so that a worker computes their initial policies once
-    jobs = [
-        Job(f"{suite.spec}/{cell}/{n}", run_task, (suite.spec, cell, work, selection.names, seed, n))
-        for cell in cells
-        for n in range(work.tasks)
-    ]
-    results = list(runner.run(jobs, f"{suite.name}: exact").values())  # in the order of the jobs
-    assembled = []
-    for number, cell in enumerate(cells):
-        of_cell = assemble(cell, results[number * work.tasks : (number + 1) * work.tasks])
-        if of_cell["tasks"]:
-            assembled.append(of_cell)
-    if not assembled:
-        raise DataError(f"suite {suite.spec!r}: no task has an initial policy with a success rate of {work.successes}")
-    undefined = {name: reason for cell in assembled for name, reason in cell["undefined"].items()}
-    undefined |= dict(selection.undefined)
-    return {
-        **selection.defined(undefined),
-        "undefined": undefined,
-        "cells": assembled,
-    }
 
 
 def _played(
@@ -224,7 +170,7 @@ def _played(
         raise DataError(f"suite {suite.spec!r}: no scheme can score it: {undefined}")
     base = runs.get(BASELINE) or next(iter(runs.values()))
     undefined |= dict(selection.undefined) | {
-        "oracle_adv": "exact advantages are unknown here: " + suite.why,
+        "oracle_adv": "exact advantages are unknown here",
     }
     return {
         "name": title,

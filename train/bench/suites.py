@@ -13,12 +13,11 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.registration import ENVIRONMENTS, REGISTRY, bare_env, make
 from creditflow.envs.tasks import Task, panel_names
-from creditflow.train.bench.exact.tasks import exact_kinds
 from creditflow.train.bench.presets import Preset
 
 __all__ = ["SUITES", "Suite", "SuiteEnv", "open_suite", "suite_name"]
 
-SUITES = ("shared", "grids", *ENVIRONMENTS)
+SUITES = ("shared", *ENVIRONMENTS)
 DEFAULT_PANEL = "standard-v1"
 OPTIMAL_PROB = {"alfworld": 0.25, "webshop": 0.55}
 LONG_TASK_OPTIMAL_PROB = 0.8  # of every other suite, ``ENV@PATH`` included
@@ -53,16 +52,12 @@ class Suite:
     Attributes:
         name: short name.
         spec: as given on the command line.
-        env: the environment in which it is played; None for tasks that are known as tables.
-        kinds: kinds of exact tasks; empty if states cannot be listed.
-        why: reason why ``kinds`` is empty; "" if it is not.
+        env: the environment in which it is played; None for ``shared``, whose tasks are known as tables.
     """
 
     name: str
     spec: str
     env: SuiteEnv | None
-    kinds: tuple[str, ...]
-    why: str
 
 
 def suite_name(spec: str) -> str:
@@ -91,7 +86,7 @@ def open_suite(spec: str, preset: Preset) -> Suite:
     """Open a suite.
 
     Args:
-        spec: ``shared``, ``grids``, ``ENV`` (its built-in panel), ``ENV@PATH`` (the environment's files at a path), or
+        spec: ``shared``, ``ENV`` (its built-in panel), ``ENV@PATH`` (the environment's files at a path), or
             ``ENV@PATH#PANEL:SPLIT`` (those of its files that a panel of released data lists).
         preset: sizes of the benchmark.
 
@@ -106,17 +101,14 @@ def open_suite(spec: str, preset: Preset) -> Suite:
     if panel and name == "sokoban":
         raise ConfigError(f"suite {spec!r}: sokoban's panels need no files")
     if name == "shared":
-        return Suite(name, spec, None, preset.shared.kinds, "")
-    kinds, why = exact_kinds(spec)
+        return Suite(name, spec, None)
     short = name if path is None else f"{name}@{Path(path).parent.name}/{Path(path).stem}{panel and f'#{panel}'}"
-    if kinds:
-        return Suite(short, spec, None, kinds, why)
     settings: dict[str, Any] = {}
     if path is not None:
         settings |= {ENVIRONMENTS[name].files: path} | ({"panel": panel} if panel else {})
     elif DEFAULT_PANEL in panel_names(name):
         settings["panel"] = f"{DEFAULT_PANEL}:train"
-    return Suite(short, spec, _suite_env(spec, name, settings, preset.played.tasks), kinds, why)
+    return Suite(short, spec, _suite_env(spec, name, settings, preset.played.tasks))
 
 
 def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int) -> SuiteEnv:

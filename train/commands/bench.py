@@ -1,12 +1,11 @@
-"""Compare credit schemes by how fast a policy learns, and with exact values where the states of a suite can be enumerated.
+"""Compare credit schemes by how fast a policy learns, in the suite `shared` with exact values.
 
   creditflow bench --out runs/bench
-  creditflow bench --envs shared --out runs/shared
-  creditflow bench --preset full --envs sokoban,grids --out runs/full
+  creditflow bench --preset full --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --envs 'alfworld@DATA#released-v2:valid_unseen' --out runs/released
   creditflow bench --preset protocol --envs alfworld,webshop --out runs/protocol
-  creditflow bench --envs grids --schemes 'grpo,graphgpo{distance_discount=.1},graphgpo{distance_discount=.5}' --out runs/discounts
+  creditflow bench --schemes 'grpo,graphgpo{distance_discount=.1},graphgpo{distance_discount=.5}' --out runs/discounts
   creditflow bench --show runs/full/results.json
 
 In the suite `shared` one policy over local features learns many grids or Sokoban levels at once, with the trainer's
@@ -54,6 +53,7 @@ from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]
 
+DEFAULT_SUITE = "shared"
 BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "unfinished")
 
 
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "environment",
         listed=True,
         metavar="SUITES",
-        help=f"comma-separated suites: {', '.join(SUITES)}, your own environment (path/to/file.py:NAME), or ENV@PATH for your own files, ENV@PATH#PANEL:SPLIT for those that a panel lists (default shared,sokoban,grids)",
+        help=f"comma-separated suites: {', '.join(SUITES)}, your own environment (path/to/file.py:NAME), or ENV@PATH for your own files, ENV@PATH#PANEL:SPLIT for those that a panel lists (default {DEFAULT_SUITE})",
     )
     add_code(
         parser,
@@ -108,10 +108,10 @@ def run(args: argparse.Namespace) -> int:
     if not args.out:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE)")
     schemes = list(dict.fromkeys(canonical_name(name) for name in args.schemes.split(",") if name))
-    named = PRESETS[args.preset].envs if args.envs is None else args.envs
+    named = DEFAULT_SUITE if args.envs is None else args.envs
     suites = list(dict.fromkeys(spec for spec in named.split(",") if spec))
     if not suites:
-        raise ConfigError("pass at least one suite with --envs, such as shared, sokoban, grids or sokoban@levels.txt")
+        raise ConfigError("pass at least one suite with --envs, such as shared, sokoban or sokoban@levels.txt")
     for spec in suites:
         suite_name(spec)
     require_report()

@@ -81,7 +81,7 @@ QUESTIONS = [
 ]  # fmt: skip
 RESULTS = {
     **{name: {} for name in sorted(DOCUMENT_KEYS)}, "results_version": RESULTS_VERSION,
-    "suites": [{**dict.fromkeys(sorted(SUITE_KEYS), 1), "cells": [{"x": 0.5}], "rows": []}],
+    "suites": [{**dict.fromkeys(sorted(SUITE_KEYS), 1), "studies": [{"x": 0.5}], "rows": []}],
 }  # fmt: skip
 LEVELS = b"; 0\n#####\n#@$.#\n#####\n\n; 1\n######\n#@ $.#\n######\n"
 

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 from helpers.worlds.gridworlds import register_grids
+from numpy.typing import NDArray
 
 import creditflow
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.values import softmax
+from creditflow.train.bench.learning.policy import Features, LinearPolicy
 
 register_grids()
 
@@ -39,6 +41,12 @@ def chain(horizon=3, slip=0.0):
 
 def policy():
     return softmax(LOGITS)
+
+
+def table_policy(logits: NDArray[np.float64]) -> LinearPolicy:
+    """The policy softmax(logits), float64 (S, A), on a single task: every state is its own feature."""
+    features = Features([np.arange(len(logits))[:, None]], len(logits))
+    return LinearPolicy(np.concatenate([logits, np.zeros((1, logits.shape[1]))]), features)
 
 
 def bare(name: str, **settings: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import LOGITS, chain, policy
+from helpers.episodes.exact_fixtures import LOGITS, chain, policy, table_policy
 from helpers.worlds.gridworlds import grid_tasks
 
 from creditflow.agents.tabular import TabularAgent
@@ -14,8 +14,9 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.annotation_sources import annotated_log, open_annotation_source
 from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.document import read_results
-from creditflow.train.bench.exact.cells import learn_exactly, measure
 from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.learning.batch import Sampling
+from creditflow.train.bench.learning.learner import KLUpdate
 from creditflow.train.bench.methods import (
     base_method,
     can_be_annotated,
@@ -25,6 +26,7 @@ from creditflow.train.bench.methods import (
     with_annotation_sources,
 )
 from creditflow.train.bench.selection import select_methods
+from creditflow.train.bench.shared.cells import learn_shared
 from creditflow.train.cli import main
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
@@ -127,17 +129,23 @@ def test_one_step_temporal_differences_of_exact_values_are_the_exact_advantage()
 
 
 def test_annotation_sources_leave_the_random_numbers_of_other_methods_unchanged() -> None:
-    names = ["gigpo", "mt_ppo[fitted]", "oracle_adv"]
-    measured = [
-        measure(chain(), LOGITS, own, np.random.default_rng(0), size=4, groups=6).methods["gigpo"]
-        for own in (["gigpo", "oracle_adv"], names)
-    ]
-    assert measured[0] == pytest.approx(measured[1], rel=0.0, abs=0.0, nan_ok=True)
+    start, sampling = table_policy(LOGITS), Sampling(1, 4)
     curves = [
-        learn_exactly(chain(), LOGITS, own, np.random.default_rng(0), size=4, updates=4, kl=0.01).curves["gigpo"]
-        for own in (["gigpo"], names)
+        learn_shared(
+            start,
+            [chain()],
+            [0],
+            [],
+            names,
+            np.random.default_rng(0),
+            sampling=sampling,
+            update=KLUpdate(0.01),
+            updates=4,
+            every=1,
+        ).curves["gigpo"]
+        for names in (["gigpo"], ["gigpo", "mt_ppo[fitted]", "oracle_adv"])
     ]
-    assert curves[0].points == curves[1].points
+    np.testing.assert_array_equal(curves[0].train, curves[1].train)
 
 
 def test_a_bare_name_gets_the_fitted_source() -> None:

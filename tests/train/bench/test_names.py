@@ -124,7 +124,7 @@ def test_tables_and_results_carry_the_values(folder):
     (suite,) = document["suites"]
     low, high = "graphgpo{distance_discount=0.1}", "graphgpo{distance_discount=0.8}"
     assert suite["schemes"] == ["grpo", low, high]
-    assert {low, high} < suite["cells"][0]["offline"].keys()
+    assert {low, high} < suite["studies"][0]["endpoints"]["gain"].keys()
     assert suite["settings"] == {high: "graphgpo with distance_discount=0.8"}  # .1 is the paper's
     for table in suite_tables(suite):
         assert {low, high} < {row[0] for row in table.rows}
@@ -132,10 +132,12 @@ def test_tables_and_results_carry_the_values(folder):
 
 def test_a_variant_has_the_numbers_of_the_scheme_with_that_value(folder, tmp_path):
     assert smoke_bench("graphgpo{distance_discount=0.1},graphgpo", "--out", str(tmp_path)) == 0
-    cells = read_results(tmp_path / "results.json")["suites"][0]["cells"]
-    for one, other in zip(read_results(folder / "results.json")["suites"][0]["cells"], cells, strict=True):
-        assert one["offline"]["graphgpo{distance_discount=0.1}"] == other["offline"]["graphgpo{distance_discount=0.1}"]
-        assert one["curves"]["graphgpo{distance_discount=0.8}"] == other["curves"]["graphgpo"]
+    one, other = (read_results(place / "results.json")["suites"][0] for place in (folder, tmp_path))
+    for mine, theirs in zip(one["studies"], other["studies"], strict=True):
+        low = "graphgpo{distance_discount=0.1}"
+        assert mine["endpoints"]["gain"][low] == theirs["endpoints"]["gain"][low]
+    for mine, theirs in zip(one["curves"], other["curves"], strict=True):
+        assert mine["graphgpo{distance_discount=0.8}"] == theirs["graphgpo"]
 
 
 def test_a_finished_run_is_resumed_with_the_same_values_only(folder, capsys):

@@ -12,7 +12,7 @@ import pytest
 from helpers.shared_data import ROOT
 
 from creditflow.train.bench.document import read_results
-from creditflow.train.bench.exact.cells import run_task
+from creditflow.train.bench.shared.cells import run_unit
 from creditflow.train.cli import main
 
 SMOKE = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5"]
@@ -20,24 +20,24 @@ SMOKE = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5"]
 
 @pytest.mark.slow
 def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path, monkeypatch, capsys):
-    command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
+    command = [*SMOKE, "--envs", "shared", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
     done: list[tuple[str, int]] = []
     most = 3
 
-    def stops(suite, cell, work, methods, seed, number):
+    def stops(cell, work, methods, learned, seed, unit):
         if len(done) == most:
             raise KeyboardInterrupt
-        done.append((cell.kind, number))
-        return run_task(suite, cell, work, methods, seed, number)
+        done.append((cell.kind, unit))
+        return run_unit(cell, work, methods, learned, seed, unit)
 
-    monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
+    monkeypatch.setattr("creditflow.train.bench.shared.run.run_unit", stops)
     assert main(command) == 130
     assert len(list((tmp_path / "unfinished").rglob("*.json"))) == 3
     most = 100
     assert main(command) == 2  # not silently begun anew
     assert "--resume to continue it" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 0
-    everything = [(kind, number) for kind in ("alias", "open", "pits", "slip") for number in (0, 1)]
+    everything = [(kind, number) for kind in ("fresh", "pits") for number in (0, 1)]
     assert sorted(done) == everything
     results = (tmp_path / "results.json").read_bytes()
     assert main([*command, "--resume"]) == 0  # nothing is missing
@@ -56,16 +56,16 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path, monkeypatch, c
         (["--seed", "6"], "seed: stored 5, requested 6"),
         (["--preset", "quick"], 'preset: stored "smoke", requested "quick"'),
         (["--schemes", "grpo"], "methods: stored"),
-        (["--envs", "grids,sokoban"], "suites.sokoban: stored nothing"),
+        (["--envs", "shared,sokoban"], "suites.sokoban: stored nothing"),
     ],
 )
 def test_an_interrupted_run_is_not_resumed_with_other_settings(changed, message, tmp_path, monkeypatch, capsys):
-    command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
+    command = [*SMOKE, "--envs", "shared", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
 
     def stops(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
+    monkeypatch.setattr("creditflow.train.bench.shared.run.run_unit", stops)
     assert main(command) == 130
     left = sorted(path.name for path in tmp_path.rglob("*"))
     assert main([*command, *changed, "--resume"]) == 3
@@ -97,7 +97,7 @@ def test_a_killed_run_leaves_no_worker_and_no_lock_and_is_resumed(tmp_path):
         "--seed",
         "5",
         "--envs",
-        "grids",
+        "shared",
         "--schemes",
         "grpo,grouptd",
         "--out",
@@ -128,5 +128,4 @@ def test_a_killed_run_leaves_no_worker_and_no_lock_and_is_resumed(tmp_path):
     for suite in (*one, *other):
         del suite["cost"]  # milliseconds
     assert one == other
-    for name in ("rollouts-grids.jsonl.gz", "run.json"):
-        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert (out / "run.json").read_bytes() == (tmp_path / "whole" / "run.json").read_bytes()

@@ -127,22 +127,22 @@ def test_a_scheme_that_lacks_task_data_is_undefined_with_the_reason(groups):
 
 def test_a_run_continues_without_the_schemes_that_cannot_score(registered, tmp_path, capsys):
     names = "grpo,last_turn,needy,picky,late"
-    command = ["bench", "--preset", "smoke", "--envs", "grids", "--workers", "1", "--schemes", names]
+    command = ["bench", "--preset", "smoke", "--envs", "shared", "--workers", "1", "--schemes", names]
     assert main([*command, "--out", str(tmp_path)]) == 0
     (suite,) = read_results(tmp_path / "results.json")["suites"]
     assert suite["schemes"] == ["grpo", "last_turn"]
     assert suite["undefined"]["late"] == "needs the observations"
     assert {"needy", "picky"} <= set(suite["undefined"])
     shown = capsys.readouterr().out
-    assert "Not applicable to grids" in shown
+    assert "Not applicable to shared" in shown
     assert "no annotation 'value.needy'" in shown
     assert "value.needy" in (tmp_path / "report.html").read_text()
 
 
 def test_a_run_without_schemes_still_shows_the_controls(registered, tmp_path, capsys):
-    command = ["bench", "--preset", "smoke", "--envs", "grids", "--workers", "1", "--schemes", "needy"]
+    command = ["bench", "--preset", "smoke", "--envs", "shared", "--workers", "1", "--schemes", "needy"]
     assert main([*command, "--out", str(tmp_path)]) == 0
-    assert "grids: no two schemes were compared." in capsys.readouterr().out
+    assert "shared: no two schemes were compared." in capsys.readouterr().out
 
 
 def test_an_unknown_scheme_suggests_the_near_name():

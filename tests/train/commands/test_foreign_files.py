@@ -20,7 +20,7 @@ FILES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
 }  # fmt: skip
 # for every folder in which a command resumes, the command (the folder of `train` is tested in tests/extras/train/run)
 FOLDERS: dict[tuple[str, str], list[str]] = {
-    ("bench", "--out"): ["bench", "--envs", "grids", "--schemes", "grpo"],
+    ("bench", "--out"): ["bench", "--envs", "shared", "--schemes", "grpo"],
     ("gpu.run", "--out"): ["gpu.run", "--dry-run"],
 }
 
@@ -113,7 +113,7 @@ def test_a_foreign_run_file_is_rejected_and_the_folder_keeps_every_byte(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("jinja2", reason="bench needs the 'bench' extra")
-    for name in ("run.json", "results.json", "rollouts-grids.jsonl.gz"):
+    for name in ("run.json", "results.json", "rollouts-webshop.jsonl.gz"):
         (tmp_path / name).write_text(content)
     before = contents(tmp_path)
     assert main([*FOLDERS["bench", "--out"], "--out", str(tmp_path), "--resume"]) == 3

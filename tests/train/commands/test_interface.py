@@ -36,7 +36,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of a small run of the benchmark."""
     pytest.importorskip("jinja2", reason="the page needs the 'bench' extra")
     folder: Path = tmp_path_factory.mktemp("run")
-    run = ["--preset", "smoke", "--envs", "grids", "--schemes", "grpo", "--workers", "1", "--out", str(folder)]
+    run = ["--preset", "smoke", "--envs", "shared", "--schemes", "grpo", "--workers", "1", "--out", str(folder)]
     assert main(["bench", *run]) == 0
     return folder / "results.json"
 

@@ -1,1 +1,1 @@
-"""Suites with tables: exact values and gradients by dynamic programming."""
+"""Tasks with tables: exact values and gradients by dynamic programming."""

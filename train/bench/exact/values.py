@@ -1,4 +1,4 @@
-"""Values, state occupancy, success and gradient of a table policy by dynamic programming; and tables of a given success.
+"""Values, state occupancy, success and gradient of a table policy by dynamic programming.
 
 All of it for one task (``FiniteMDP``) or for several with one policy (``StackedTasks``). Policies are float64 (S, A) tables of
 probabilities; functions that take ``(…, S, A)`` evaluate many at once.
@@ -16,7 +16,6 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 __all__ = [
     "PolicyValues",
     "evaluate",
-    "logits_with_success",
     "policy_gradient",
     "softmax",
     "state_occupancy",
@@ -109,34 +108,8 @@ def policy_gradient(table: Table, policy: Floats) -> Floats:
     return weights
 
 
-NOISE = 0.7  # standard deviation of the logits, to which a bias towards optimal actions is added
-BISECTIONS = 40
-MAX_BIAS = 30.0
-TOLERANCE = 0.01  # of J
-
-
 def softmax(logits: Floats) -> Floats:
     """Softmax along the last axis: float64, the shape of ``logits``."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     probabilities: Floats = powers / powers.sum(axis=-1, keepdims=True)
     return probabilities
-
-
-def logits_with_success(mdp: FiniteMDP, target: float, rng: np.random.Generator) -> Floats | None:
-    """Softmax logits (S, A) with exact success rate J = ``target``, or None if no bias reaches it.
-
-    Logits are N(0, 0.7²) plus a bias on optimal actions, found by bisection. A negative bias is allowed, so that easy
-    tasks can start with a low success rate.
-    """
-    noise = NOISE * rng.standard_normal((mdp.size, len(mdp.actions)))
-
-    def rate(bias: float) -> float:
-        return float(success(mdp, softmax(noise + bias * mdp.optimal)))
-
-    low, high = -MAX_BIAS, MAX_BIAS
-    if not rate(low) <= target <= rate(high):
-        return None
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if rate(middle) < target else (low, middle)
-    return noise + high * mdp.optimal if abs(rate(high) - target) <= TOLERANCE else None

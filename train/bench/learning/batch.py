@@ -156,14 +156,6 @@ class Batch:
         """float64 (S,): expected fraction of the batch's turns in each state; sums to 1."""
         return visitation(self.stack, self.policy)
 
-    @cached_property
-    def sampled_visits(self) -> Floats:
-        """float64 (S,): fraction of the sampled turns in each state; sums to 1."""
-        numbers = [group.number + first for group, first in zip(self.groups, self.stack.offsets.tolist(), strict=False)]
-        turns = np.bincount(np.concatenate(numbers), minlength=self.stack.size)
-        visits: Floats = turns / turns.sum()
-        return visits
-
     @property
     def turns(self) -> int:
         """Number of turns."""
@@ -177,7 +169,7 @@ class Batch:
         self,
         name: str,
         source: AnnotationSource,
-        corruption: Sequence[Sequence[int] | Generators],
+        corruption: Sequence[Sequence[int]],
         key: Key,
         cache: dict[str, list[Credit]] | None = None,
     ) -> list[Credit]:
@@ -195,7 +187,7 @@ def batch_credit(
     groups: Sequence[ArrayGroup],
     policies: Sequence[Floats],
     source: AnnotationSource | None,
-    corruption: Sequence[Sequence[int] | Generators],
+    corruption: Sequence[Sequence[int]],
     *,
     key: Key = "state",
     cache: dict[str, list[Credit]] | None = None,
@@ -207,7 +199,7 @@ def batch_credit(
         groups: the groups of the update, of tasks with one turn limit.
         policies: float64 (S_i, A) of each group, the policy that sampled its rollouts.
         source: annotation source of the method; None for the annotations that the groups have.
-        corruption: for each group the generators of its shuffling, or their seed, non-negative integers.
+        corruption: for each group the seed of its shuffling, non-negative integers.
         key: the key by which schemes compare states.
         cache: the credit of these groups, by the name of the uncorrupted method; it is filled in place.
 
@@ -221,7 +213,7 @@ def batch_credit(
     if name == base:
         return cache[base]
     return [
-        with_corruption(name, _always(credit), seed if isinstance(seed, Generators) else Generators(seed))(group)
+        with_corruption(name, _always(credit), Generators(seed))(group)
         for group, credit, seed in zip(groups, cache[base], corruption, strict=True)
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from creditflow.train.bench.annotation_sources import AnnotationSource, StateFeatures, open_annotation_source
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.learning.batch import Batch, Draw, LossTurns, Sampling, ascent_weights
-from creditflow.train.bench.learning.policy import DEFAULT_SEARCH, Policy, Search, matched_step
+from creditflow.train.bench.learning.policy import Policy, matched_step
 from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers.credit import CreditError
 
@@ -48,13 +48,9 @@ class KLUpdate:
 
     Attributes:
         kl: KL divergence in nats per turn on the update's tasks.
-        visits: how often a state is visited, by which it is weighted: as "expected" of the old policy, or as "sampled".
-        search: how the size of the step is searched for.
     """
 
     kl: float = 0.003
-    visits: Literal["expected", "sampled"] = "expected"
-    search: Search = DEFAULT_SEARCH
 
     def begin(self) -> KLUpdate:
         """The steps of one learner: they have no state."""
@@ -63,8 +59,7 @@ class KLUpdate:
     def step(self, policy: Any, batch: Batch, turns: LossTurns, draw: Draw, loss: LossConfig) -> Any:  # noqa: ARG002 - the protocol's signature
         """The policy after one update on a batch."""
         direction = policy.gradient(batch.tasks, batch.split(ascent_weights(turns, batch.policy)))
-        visits = batch.visits if self.visits == "expected" else batch.sampled_visits
-        return matched_step(policy, batch.tasks, direction, visits, self.kl, self.search)[0]
+        return matched_step(policy, batch.tasks, direction, batch.visits, self.kl)[0]
 
 
 class Learner(Generic[PolicyT]):
@@ -111,7 +106,7 @@ class Learning(Generic[PolicyT]):
         features: what fitted critics see of a state.
 
     Attributes:
-        learners: learner by method; a caller may delete one that needs no further update.
+        learners: learner by method.
         undefined: the reason by method, if one is missing.
     """
 

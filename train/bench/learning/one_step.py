@@ -18,9 +18,8 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import policy_gradient, visitation
 from creditflow.train.bench.learning.batch import Batch, Sampling, ascent_weights
-from creditflow.train.bench.learning.policy import DEFAULT_SEARCH, Evaluation, Policy, Search, matched_step
+from creditflow.train.bench.learning.policy import Evaluation, Policy, matched_step
 from creditflow.train.bench.learning.stack import StackedTasks
-from creditflow.train.bench.methods import Generators
 from creditflow.wrappers.credit import Credit, CreditError
 
 __all__ = [
@@ -93,7 +92,6 @@ class Start:
         mdps: all tasks.
         train, held_out: indices of the training tasks, whose mean success has the gradient g*, and of the held-out tasks.
         kls: KL divergences of the steps, in nats per turn.
-        search: how the size of a step is searched for.
 
     Attributes:
         exact: float64 (P,), g*.
@@ -107,9 +105,8 @@ class Start:
         held_out: Sequence[int],
         *,
         kls: Sequence[float] = KLS,
-        search: Search = DEFAULT_SEARCH,
     ) -> None:
-        self.policy, self.kls, self._search = policy, tuple(kls), search
+        self.policy, self.kls = policy, tuple(kls)
         self._evaluation, self._train = Evaluation(mdps, train, held_out), list(train)
         stack = StackedTasks([mdps[i] for i in train])
         table = np.concatenate(policy.probabilities(train))
@@ -129,7 +126,7 @@ class Start:
         tasks, visits = self._train if tasks is None else tasks, self._visits if visits is None else visits
         numbers = {}
         for kl in self.kls:
-            moved, _ = matched_step(self.policy, tasks, gradient, visits, kl, self._search)
+            moved, _ = matched_step(self.policy, tasks, gradient, visits, kl)
             numbers[kl] = self._evaluation.add(moved)
         return numbers
 
@@ -155,7 +152,7 @@ class OneStep:
     def __init__(self, start: Start) -> None:
         self._start = start
         self._moments, self._steps = GradientMoments(start.exact), list[dict[float, int]]()
-        self._coverage, self._turns, self._dead = list[float](), list[int](), list[float]()
+        self._coverage, self._dead = list[float](), list[float]()
 
     def add(self, batch: Batch, credits_: Sequence[Credit], sampling: Sampling) -> None:
         """Measure one batch with a method's credit."""
@@ -164,14 +161,10 @@ class OneStep:
         self._moments.add(gradient)
         self._steps.append(self._start.step(gradient, batch.tasks, batch.visits))
         self._coverage.append(coverage(credits_))
-        self._turns.append(batch.turns)
         self._dead.append(dead_groups(credits_))
 
-    def measures(self, *, by_turn: bool = False) -> dict[str, float]:
-        """Direction, bias and variance, gain relative to g* at both of ``KLS``, coverage and fraction of groups without credit.
-
-        Coverage is the mean over batches or, ``by_turn``, over their turns.
-        """
+    def measures(self) -> dict[str, float]:
+        """Direction, bias and variance, gain relative to g* at both of ``KLS``, coverage and fraction of groups without credit."""
         (small, held_out_small), (large, held_out_large) = (
             self._start.relative_gains([numbers[kl] for numbers in self._steps], kl).tolist() for kl in self._start.kls
         )
@@ -180,7 +173,7 @@ class OneStep:
             "gain": large,
             "held_out_gain_small": held_out_small,
             "held_out_gain": held_out_large,
-            "coverage": float(np.average(self._coverage, weights=self._turns if by_turn else None)),
+            "coverage": float(np.mean(self._coverage)),
             "dead_groups": float(np.mean(self._dead)),
         }
 
@@ -191,12 +184,12 @@ class SampledBatch(NamedTuple):
     Attributes:
         batch: the rollouts.
         earlier: groups of the same tasks and policy, on which annotations are fitted.
-        corruption: for each group the generators of shuffled credit, or their seed.
+        corruption: for each group the seed of shuffled credit.
     """
 
     batch: Batch
     earlier: Sequence[ArrayGroup]
-    corruption: Sequence[Sequence[int] | Generators]
+    corruption: Sequence[Sequence[int]]
 
 
 def measure_batches(

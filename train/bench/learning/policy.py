@@ -13,7 +13,6 @@ divergence from the old policy, with states weighted by how often they are visit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -32,12 +31,10 @@ __all__ = [
     "FeaturesOf",
     "LinearPolicy",
     "Policy",
-    "Search",
     "make_features",
     "matched_step",
     "policy_divergence",
     "policy_with_success",
-    "table_policy",
 ]
 
 Floats = NDArray[np.float64]
@@ -201,12 +198,6 @@ def _summed(theta: Floats, features: FeaturesOf) -> Floats:
     return total
 
 
-def table_policy(logits: Floats) -> LinearPolicy:
-    """The policy softmax(logits), float64 (S, A), on a single task: every state is its own feature."""
-    features = Features([np.arange(len(logits))[:, None]], len(logits))
-    return LinearPolicy(np.concatenate([logits, np.zeros((1, logits.shape[1]))]), features)
-
-
 def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence[int], success: float) -> LinearPolicy:
     """A policy with mean exact success J = ``success`` on the tasks ``train``.
 
@@ -266,22 +257,8 @@ MIN_DIRECTION: Final = 1e-12  # a direction without a larger entry counts as 0
 GROWTH: Final = 8.0  # largest factor between two trial sizes
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How a step size is searched for.
-
-    Attributes:
-        tolerance: of the divergence, relative to the target.
-        trials: number of sizes to try, at least 1; the last one is used where none is within the tolerance.
-        first: the size to try first, relative to that which changes the largest parameter by 1.
-    """
-
-    tolerance: float = 1e-6
-    trials: int = 60
-    first: float = 1.0
-
-
-DEFAULT_SEARCH: Final = Search()
+PRECISION: Final = 1e-6  # of the divergence of a step, relative to the target
+TRIALS: Final = 60  # of sizes; the last one is used where none is that precise
 
 
 def matched_step(
@@ -290,7 +267,6 @@ def matched_step(
     direction: Floats,
     visits: Floats,
     target: float,
-    search: Search = DEFAULT_SEARCH,
 ) -> tuple[PolicyT, float]:
     """Move the policy along a direction until its KL divergence on these tasks is ``target``; also returns the step size.
 
@@ -302,16 +278,15 @@ def matched_step(
         direction: float64 (P,).
         visits: float64 (S,), weights of the stacked states of these tasks, with sum 1.
         target: KL divergence in nats.
-        search: how the size is searched for.
     """
     scale = float(np.abs(direction).max(initial=0.0))
     if not scale > MIN_DIRECTION:
         return policy, 0.0
     divergence = policy.divergence_along(tasks, direction, visits)
-    low, high, size = 0.0, np.inf, search.first / scale
-    for _ in range(search.trials - 1):
+    low, high, size = 0.0, np.inf, 1.0 / scale
+    for _ in range(TRIALS - 1):
         reached = divergence(size)
-        if abs(reached - target) <= search.tolerance * target:
+        if abs(reached - target) <= PRECISION * target:
             break
         low, high = (size, high) if reached < target else (low, size)
         # the divergence is nearly quadratic in the size; where it is not, the bracket is bisected

@@ -48,20 +48,16 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
 
     With exact values:
 
-    1. The exact advantage has the best one-group cosine, averaged over the cells. (Not in every cell: where nearly
+    1. The exact advantage has the best one-batch cosine, averaged over the settings. (Not in every one: where nearly
        every rollout succeeds, a biased direction of low variance can be ahead.)
-    2. The negated exact advantage makes the policy worse by one step, in every cell.
-    3. Shuffled credit gains less by one step than the credit itself, averaged over the cells: for the exact advantage and every
-       other X with a control ``shuffled(X)``.
-
-    All learning curves of a cell start at the same success rate.
+    2. The negated exact advantage makes the policy worse by one step, in every setting, and ends below its start.
+    3. The shuffled exact advantage gains less by one step than the exact one, averaged over the settings, and the shuffled credit of
+       a scheme not clearly more than the scheme.
+    4. grpo and rloo differ, because several tasks share an update.
+    5. All learning curves of a setting start at the same success rate.
 
     Without exact values, negated credit leads to less learning than the credit itself, and shuffled credit does not lead to
     clearly more.
-
-    With a shared policy, the first two hold as with exact values; the shuffled exact advantage gains less than the exact one,
-    and the shuffled credit of a scheme not clearly more than the scheme; the negated exact advantage ends below its start; and
-    grpo and rloo differ, because several tasks share an update.
     """
     checks: list[SanityCheck] = []
     for suite in document["suites"]:
@@ -72,19 +68,16 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
 def _measured_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     """Checks where single steps were measured against exact values."""
     name, results = suite["name"], results_of(suite)
-    shared = results.samples == "seeds"
-    sample, level = ("batch", "setting") if shared else ("group", "cell")
     methods = results.methods("gain") if len(results) else []
-    levels = "settings" if shared else "cells"
     measured = set(methods) >= CONTROLS
-    yield SanityCheck(name, "the controls were measured", measured, f"{len(results)} {levels}, {len(methods)} methods")
+    yield SanityCheck(name, "the controls were measured", measured, f"{len(results)} settings, {len(methods)} methods")
     if not measured:
         return
     cosine = {method: _average(results, "cos_batch", method) for method in methods}
     second = max((method for method in cosine if method != EXACT), key=cosine.__getitem__)
     yield SanityCheck(
         name,
-        f"the exact advantage has the best one-{sample} cosine",
+        "the exact advantage has the best one-batch cosine",
         cosine[EXACT] > cosine[second],
         f"{EXACT} {cosine[EXACT]:.3f}; second best: {second} {cosine[second]:.3f}",
     )
@@ -92,19 +85,19 @@ def _measured_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     worst = max(gain, key=gain.__getitem__)
     yield SanityCheck(
         name,
-        f"the negated exact advantage makes the policy worse by one step, in every {level}",
+        "the negated exact advantage makes the policy worse by one step, in every setting",
         gain[worst] < 0.0,
         f"largest gain {gain[worst]:+.3f} ({worst})",
     )
     for method in methods:
         if method.startswith("shuffled("):
             yield _shuffled_check(name, method, results)
-    if shared and {BASELINE, "rloo"} <= set(methods):
+    if {BASELINE, "rloo"} <= set(methods):
         differences = [s.values["gain"][BASELINE] - s.values["gain"]["rloo"] for s in results.settings]
         apart = max(float(np.abs(difference).max()) for difference in differences)
         statement = "grpo and rloo differ where tasks share an update"
         yield SanityCheck(name, statement, apart > 0.0, f"by up to {apart:.3f}")
-    yield from _curve_checks(name, results.where(lambda setting: bool(setting.curves)), level, levels)
+    yield from _curve_checks(name, results.where(lambda setting: bool(setting.curves)))
 
 
 def _average(results: Results, endpoint: str, method: str) -> float:
@@ -113,24 +106,19 @@ def _average(results: Results, endpoint: str, method: str) -> float:
 
 
 def _shuffled_check(suite: str, method: str, results: Results) -> SanityCheck:
-    """Credit against the same credit shuffled.
-
-    With a shared policy a scheme is compared beyond the interval only, as some hardly distinguish turns.
-    """
+    """Credit against the same credit shuffled: a scheme's beyond the interval only, as some hardly distinguish turns."""
     base = base_method(method)
     gain, shuffled = _average(results, "gain", base), _average(results, "gain", method)
     observed = f"{shuffled:.3f} against {gain:.3f}"
     suspicion = f"(otherwise the benchmark or {base} is wrong)"
     if "oracle" in base:
         return SanityCheck(suite, f"{method} gains less by one step than {base}", shuffled < gain, observed)
-    if results.samples == "tasks":
-        return SanityCheck(suite, f"{method} gains less by one step than {base} {suspicion}", shuffled < gain, observed)
     clearly_more = shuffled > gain and results.mean("gain", method, base).interval.low > 0.0
     statement = f"{method} does not gain clearly more by one step than {base} {suspicion}"
     return SanityCheck(suite, statement, not clearly_more, observed)
 
 
-def _curve_checks(suite: str, results: Results, level: str, levels: str) -> Iterator[SanityCheck]:
+def _curve_checks(suite: str, results: Results) -> Iterator[SanityCheck]:
     """Checks of the learning curves on training tasks."""
     apart, changes = [], {}
     for setting in results.settings:
@@ -140,9 +128,9 @@ def _curve_checks(suite: str, results: Results, level: str, levels: str) -> Iter
             apart.append(setting.title)
         if FLIPPED in curves:
             changes[setting.title] = curves[FLIPPED][-1] - curves[FLIPPED][0]
-    statement = f"all learning curves of a {level} start at the same success rate"
-    yield SanityCheck(suite, statement, not apart, ", ".join(apart) or f"true in all {levels}")
-    if changes and results.samples == "seeds":
+    statement = "all learning curves of a setting start at the same success rate"
+    yield SanityCheck(suite, statement, not apart, ", ".join(apart) or "true in all settings")
+    if changes:
         worst = max(changes, key=changes.__getitem__)
         statement = "the negated exact advantage lowers the success rate, in every setting"
         yield SanityCheck(suite, statement, changes[worst] < 0.0, f"largest change {changes[worst]:+.3f} ({worst})")

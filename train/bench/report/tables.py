@@ -117,16 +117,12 @@ def _learning_table(suite: Suite, results: Results) -> Table | None:
             (f"held-out mean success minus {base} [95 % CI]", _lead(results, "held_out_area", base)),
             ("held-out final", _value(results, "held_out_final", 3)),
         ]
-    columns += [(_kind(label), _value(of_kind, "area", 3)) for label, of_kind in _kinds(results).items()]
-    samples = {
-        "tasks": "over tasks",
-        "seeds": "over layout seeds, each with its own tasks",
-        "both": "over tasks and seeds",
-    }[results.samples]
+    columns += [(label, _value(of_kind, "area", 3)) for label, of_kind in _kinds(results).items()]
+    samples = {"seeds": "over layout seeds, each with its own tasks", "both": "over tasks and seeds"}[results.samples]
     exact = "" if results.samples == "both" else "Exact success. "
     note = (
-        f"{exact}Mean success during training is the area under the learning curve: with tables over a budget of environment turns, "
-        "with a shared policy over its updates, through an environment that of the sampled rollouts on the training tasks. On the "
+        f"{exact}Mean success during training is the area under the learning curve: with a shared policy "
+        "over its updates, through an environment that of the sampled rollouts on the training tasks. On the "
         f"right: by kind of task. Intervals, and ± half of them: 95 %, {samples}; final success is without an interval. p is adjusted "
         f"by Holm over {len(family)} schemes; detectable is the true difference that such a test finds with probability .8."
     )
@@ -137,11 +133,6 @@ def _kinds(results: Results) -> dict[str, Results]:
     """The results by kind of task; nothing where there is only one kind."""
     kinds = results.by("label")
     return kinds if len(kinds) > 1 else {}
-
-
-def _kind(name: str) -> str:
-    """A kind as a header; those of Sokoban are named by their fraction of dead states."""
-    return f"{name.removeprefix('sokoban-')} dead states" if name.startswith("sokoban-") else name
 
 
 def _step_table(suite: Suite, results: Results) -> Table | None:
@@ -160,7 +151,7 @@ def _step_table(suite: Suite, results: Results) -> Table | None:
     ]
     if results.methods("held_out_gain"):
         columns.insert(3, ("held-out gain, KL 0.01", _value(results, "held_out_gain")))
-    columns += [(_kind(label), _value(of_kind, "gain")) for label, of_kind in _kinds(results).items()]
+    columns += [(label, _value(of_kind, "gain")) for label, of_kind in _kinds(results).items()]
     note = (
         "Gain: exact success gained by one step of a given KL divergence along the gradient of one batch, relative to what the exact "
         "gradient gains: 1 is as good, 0 is no change, below 0 the policy gets worse. Cosine, squared bias and variance: of that "
@@ -259,33 +250,15 @@ def suite_description(suite: Suite) -> str:
         )
     if "rows" in suite:
         return (
-            f"{suite['tasks']} tasks of at most {suite['horizon']} turns, played through the environment, because exact values are "
-            f"not defined here: {suite['why']}. {recorded}"
+            f"{suite['tasks']} tasks of at most {suite['horizon']} turns, played through the environment, "
+            f"so exact values are not defined here. {recorded}"
         )
-    if "studies" in suite:
-        tasks, updates = suite["tasks"], suite["updates"]
-        average = (updates.get("aggregation") or "scheme's own average").replace("_", " ")
-        return (
-            f"One policy over features of the state is shared by {tasks['train']} training tasks and {tasks['held_out']} held-out tasks "
-            f"of one kind, under {tasks['seeds']} layout seeds with different tasks. Kinds: {', '.join(suite['kinds'])}. "
-            f"{len(suite['studies'])} settings. "
-            f"{updates['count']} updates of {updates['kl']:g} nats per turn with the trainer's loss ({average}), measured every "
-            f"{updates['every']}. Values are exact."
-        )
-    cells = suite["cells"]
-    successes, sizes = (", ".join(map(str, sorted({cell[name] for cell in cells}))) for name in ("success", "size"))
-    kinds = []
-    for kind in dict.fromkeys(cell["kind"] for cell in cells):
-        states, dead = (
-            math.fsum(values) / len(values)
-            for values in (
-                [cell[name] for cell in cells if cell["kind"] == kind] for name in ("states", "dead_state_fraction")
-            )
-        )
-        kinds.append(f"{kind} ({states:.0f} states, {dead:.0%} dead)")
-    numbers = sorted({cell["tasks"] for cell in cells})
+    tasks, updates = suite["tasks"], suite["updates"]
+    average = (updates.get("aggregation") or "scheme's own average").replace("_", " ")
     return (
-        f"{len(cells)} cells. Kinds of task: {', '.join(kinds)}. Initial success rates: {successes}. Group sizes: {sizes}. "
-        f"{' to '.join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))} tasks per cell, at most {suite['horizon']} turns. "
-        f"Values are exact. {recorded}"
+        f"One policy over features of the state is shared by {tasks['train']} training tasks and {tasks['held_out']} held-out tasks "
+        f"of one kind, under {tasks['seeds']} layout seeds with different tasks. Kinds: {', '.join(suite['kinds'])}. "
+        f"{len(suite['studies'])} settings. "
+        f"{updates['count']} updates of {updates['kl']:g} nats per turn with the trainer's loss ({average}), measured every "
+        f"{updates['every']}. Values are exact."
     )

@@ -18,9 +18,7 @@ TERMS: Final[Mapping[str, str]] = {
     "scheme, control, method": "a scheme is a published or proposed way to assign credit; a control is credit whose quality is "
     "known; a method is either of them",
     "success rate": "probability that a rollout of the policy succeeds; exact where the states fit into a table",
-    "mean success during training": "area under the learning curve, divided by its length, over a budget of environment turns (a "
-    "shared policy: over its updates); the final criterion",
-    "cell": "a kind of task, the success rate J0 of the initial policy, and the group size G (rollouts per group)",
+    "mean success during training": "area under the learning curve, divided by its length; the final criterion",
     "shared policy": "one policy over features of the state whose parameters many tasks share, so that a step for one task changes the "
     "others; held-out tasks are evaluated but not trained on; a batch is the rollouts of one update",
     "keys": "what tells a method which state it is in: distinct keys identify every state, aliased keys stand for several states, fresh keys "

@@ -1,9 +1,9 @@
 """The results of a document as one tidy table, of which every table, check and verdict of the report is a query.
 
-A suite stores what it measured in the shape in which it was run: cells of tasks with exact values, studies of a shared policy,
-rows of training through an environment. ``results_of`` reads all of them into ``Results``: one value for every setting, method,
-seed, task and endpoint. What the samples are (tasks, seeds, or both) is known to the table, so a query names an endpoint and a
-method and gets a mean with its standard error.
+A suite stores what it measured in the shape in which it was run: studies of a shared policy, or rows of training through an
+environment. ``results_of`` reads both into ``Results``: one value for every setting, method, seed, task and endpoint. What the
+samples are (seeds, or tasks and seeds) is known to the table, so a query names an endpoint and a method and gets a mean with its
+standard error.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.train.statistics import ClusteredMean, crossed_mean, stratified_mean
 
-__all__ = ["BASELINE", "EXACT", "Estimate", "Measure", "Results", "Setting", "baseline", "cells_mean", "results_of"]
+__all__ = ["BASELINE", "EXACT", "Estimate", "Measure", "Results", "Setting", "baseline", "results_of"]
 
 Floats = NDArray[np.float64]
 Measure = Callable[[str, str], ClusteredMean]  # (method, rival) → its mean minus the rival's, paired; "" for no rival
-Samples = Literal["tasks", "seeds", "both"]
+Samples = Literal["seeds", "both"]
 
 BASELINE: Final = "grpo"
 EXACT: Final = "oracle_adv"
-BY_TASK: Final = "_by_task"  # the ending of a stored list with one value per task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,15 +34,13 @@ class Setting:
     """Methods compared on the same tasks and seeds.
 
     Attributes:
-        regime: what the tasks share: "table per task", "shared policy" or "environment".
+        regime: how the policy was trained, such as "shared policy" or "environment".
         kind: kind of task.
         keys: whether states have distinct, aliased or fresh keys.
         batch: tasks per update.
         size: G, rollouts per task and update.
         condition: what else was varied; "" for the standard setting.
         values: by endpoint and method float64 (S, T), rows are seeds and columns are tasks; NaN where a value is missing.
-        success: success rate of the initial policy; NaN where it was not set.
-        tasks: names of the tasks; () where every seed has its own tasks.
         curves: by method the learning curve on the training tasks.
     """
 
@@ -54,8 +51,6 @@ class Setting:
     size: int
     condition: str
     values: Mapping[str, Mapping[str, Floats]]
-    success: float = math.nan
-    tasks: tuple[str, ...] = ()
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
@@ -71,8 +66,6 @@ class Setting:
     @property
     def title(self) -> str:
         """Kind of task and setting in a few words, distinct within a suite."""
-        if self.regime == "table per task":
-            return f"{self.kind} J0 {self.success} G {self.size}"
         return f"{self.label}, {self.update}"
 
     def mean(self, endpoint: str, method: str) -> float:
@@ -86,9 +79,9 @@ class Results:
     """The tidy table of a suite, or of some of its settings.
 
     Args:
-        settings: the settings; the tasks or seeds of one kind are shared by the settings of this kind.
-        samples: "tasks": each kind has its own tasks, which are the samples, and kinds are strata; "seeds": all settings have
-            the same seeds, which are the samples; "both": tasks and seeds are crossed, and settings are strata.
+        settings: the settings.
+        samples: "seeds": all settings have the same seeds, which are the samples; "both": tasks and seeds are crossed, and settings
+            are strata.
     """
 
     def __init__(self, settings: Sequence[Setting], samples: Samples) -> None:
@@ -132,8 +125,6 @@ class Results:
         for setting in settings:
             by_method = setting.values[endpoint]
             values.append(by_method[method] - by_method[rival] if rival else by_method[method])
-        if self.samples == "tasks":
-            return _over_tasks(settings, values)
         if self.samples == "seeds":
             return crossed_mean(np.mean([of_setting.mean(axis=1) for of_setting in values], axis=0)[:, None])
         return stratified_mean([crossed_mean(of_setting) for of_setting in values])
@@ -146,12 +137,9 @@ class Results:
         """
         settings = self.measured(endpoint)
         complete = all(np.isfinite(setting.values[endpoint][method]).all() for setting in settings)
-        if rival or (endpoint != "variance" and settings and (complete or self.samples == "tasks")):
+        if rival or (endpoint != "variance" and settings and complete):
             return Estimate.of(self.mean(endpoint, method, rival))
-        if self.samples == "tasks":
-            known = np.array([setting.mean(endpoint, method) for setting in settings])
-        else:
-            known = np.concatenate([np.zeros(0), *(setting.values[endpoint][method].ravel() for setting in settings)])
+        known = np.concatenate([np.zeros(0), *(setting.values[endpoint][method].ravel() for setting in settings)])
         known = known[np.isfinite(known)]
         centre = np.median if endpoint == "variance" else np.mean
         return Estimate(float(centre(known)) if len(known) else math.nan, math.nan, math.nan)
@@ -161,43 +149,15 @@ class Results:
         return lambda method, rival: self.mean(endpoint, method, rival)
 
 
-def _over_tasks(settings: Sequence[Setting], values: Sequence[Floats]) -> ClusteredMean:
-    """Mean over settings of means over the tasks that have a value."""
-    kinds, tasks, known = list[str](), list[list[str]](), list[Floats]()
-    for setting, of_setting in zip(settings, values, strict=True):
-        finite = np.isfinite(of_setting[0])
-        if finite.any():
-            kinds.append(setting.kind)
-            tasks.append([name for name, has_value in zip(setting.tasks, finite.tolist(), strict=False) if has_value])
-            known.append(of_setting[0][finite])
-    return cells_mean(kinds, tasks, known) if kinds else ClusteredMean(math.nan, math.nan, math.nan)
-
-
 # -- reading the stored shapes ------------------------------------------------------------------------------------------
 def results_of(suite: Mapping[str, Any]) -> Results:
     """The results of a suite of a document."""
-    if "cells" in suite:
-        return Results([_cell(cell) for cell in suite["cells"] if cell["offline"]], "tasks")
     if "studies" in suite:
         settings = [_study(row, of_row) for row, of_row in zip(suite["studies"], suite["curves"], strict=True)]
         return Results(settings, "seeds")
     area = {name: np.asarray(row["area_by_seed"], np.float64) for name, row in suite["rows"].items()}
     curves = {name: row["curve"] for name, row in suite["rows"].items()}
     return Results([Setting("environment", suite["name"], "distinct", 1, 1, "", {"area": area}, curves=curves)], "both")
-
-
-def _cell(cell: Mapping[str, Any]) -> Setting:
-    values: dict[str, dict[str, Floats]] = {}
-    for part in (cell["offline"], cell["curves"]):
-        for method, row in part.items():
-            for name, value in row.items():
-                if name.endswith(BY_TASK):
-                    values.setdefault(name.removesuffix(BY_TASK), {})[method] = np.array([value], np.float64)
-    keys = "aliased" if cell["kind"] == "alias" else "distinct"
-    return Setting(
-        "table per task", cell["kind"], keys, 1, cell["size"], "", values, cell["success"], tuple(cell["task_names"]),
-        {method: curve["points"] for method, curve in cell["curves"].items()},
-    )  # fmt: skip
 
 
 def _study(row: Mapping[str, Any], curves: Mapping[str, Any]) -> Setting:
@@ -257,31 +217,3 @@ class Estimate:
         """
         mean = f"{round(self.mean, digits) + 0.0:{sign}.{digits}f}"
         return f"{mean} ± {(self.high - self.low) / 2:.{digits}f}" if math.isfinite(self.low) else mean
-
-
-def cells_mean(kinds: Sequence[str], tasks: Sequence[Sequence[str]], values: Sequence[ArrayLike]) -> ClusteredMean:
-    """Mean over cells of means over tasks, with its standard error over tasks.
-
-    Cells of one kind have the same tasks, with different initial policies and group sizes, and each task has random numbers of
-    its own: a task is one sample, whatever the number of its cells. Kinds, initial success rates and group sizes are strata,
-    not samples.
-
-    Args:
-        kinds: kind of each cell.
-        tasks: names of the tasks of each cell.
-        values: their values.
-    """
-    strata, weights = [], []
-    for kind in dict.fromkeys(kinds):
-        cells = [i for i, of_cell in enumerate(kinds) if of_cell == kind]
-        rows = [np.asarray(values[i], np.float64) for i in cells]
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(name for i in cells for name in tasks[i]))}
-        # in each cell the deviation of a task has the weight 1 / number of tasks
-        deviations = np.zeros(len(numbers))
-        for i, row in zip(cells, rows, strict=True):
-            np.add.at(deviations, [numbers[name] for name in tasks[i]], (row - row.mean()) / len(row) / len(rows))
-        n = len(numbers)
-        error = math.sqrt(float(deviations @ deviations) * n / (n - 1)) if n > 1 else math.nan
-        strata.append(ClusteredMean(float(np.mean([row.mean() for row in rows])), error, n - 1.0))
-        weights.append(len(cells) / len(kinds))
-    return stratified_mean(strata, weights)

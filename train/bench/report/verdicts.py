@@ -42,7 +42,6 @@ __all__ = [
     "winner",
 ]
 
-LARGE_GROUP: Final = 16
 FEW_TASKS: Final = 10  # so few tasks of one suite say little about others like them, whatever their interval
 MAX_NAMES: Final = 3  # of schemes in a sentence
 
@@ -218,50 +217,33 @@ def _compared(results: Results, schemes: Sequence[str], suite: str) -> Iterator[
     groups: dict[tuple[Any, ...], list[Setting]] = {}
     for setting in results.measured("area"):
         groups.setdefault(_group(setting), []).append(setting)
-    tabular = results.samples == "tasks"
     for settings in groups.values():
-        chosen = Results(settings, "tasks" if tabular else "both")
+        chosen = Results(settings, "both")
         methods = chosen.methods("area")
         compared = [name for name in schemes if name in methods]
         if len(compared) < 2:
             continue
         measure, base = chosen.measure("area"), baseline(compared)
         leader = leader_of(compared, measure)
-        cells = _table_cells(chosen, suite) if tabular else _study_cells(chosen)
+        cells = _cells(chosen)
         headroom = Estimate.of(measure(EXACT, leader.name)) if EXACT in methods else None
-        verdict = Verdict(*cells, leader, None, headroom, suite=suite, base=base, number=_tasks(chosen, tabular))
+        verdict = Verdict(*cells, leader, None, headroom, suite=suite, base=base, number=_tasks(chosen))
         yield verdict, {name: measure(name, base) for name in compared if name != base}
 
 
-def _tasks(results: Results, tabular: bool) -> int:
-    """Number of tasks of some settings: tables of one kind share theirs, and each seed can have its own."""
-    if tabular:
-        return sum(max(len(one.tasks) for one in of_kind.settings) for of_kind in results.by("kind").values())
+def _tasks(results: Results) -> int:
+    """Number of tasks of some settings, of which each seed can have its own."""
     shapes = [(setting, next(iter(setting.values["area"].values())).shape) for setting in results.settings]
     return sum(tasks if tasks > 1 else seeds * setting.batch for setting, (seeds, tasks) in shapes)
 
 
 def _group(setting: Setting) -> tuple[Any, ...]:
-    """What settings with one verdict have in common; tables that differ only in their initial success or kind are one."""
-    if setting.regime == "table per task":
-        return setting.keys, setting.size >= LARGE_GROUP
+    """What settings with one verdict have in common: all but the kind of task."""
     return setting.regime, setting.keys, setting.batch, setting.size, setting.condition
 
 
-def _table_cells(results: Results, suite: str) -> tuple[str, str, str, str, str]:
-    """The cells that describe settings with a table per task."""
-    sizes = ", ".join(map(str, sorted(results.by("size"))))
-    tasks: dict[str, int] = {}
-    for setting in results.settings:
-        tasks[setting.kind] = max(len(setting.tasks), tasks.get(setting.kind, 0))
-    fewest, most = min(tasks.values()), max(tasks.values())
-    number = f"{most}" if fewest == most else f"{fewest} to {most}"
-    samples = f"{number} tasks" + (f" in each of {len(tasks)} kinds" if len(tasks) > 1 else "")
-    return "table per task", suite, results.settings[0].keys, f"groups of {sizes}", samples
-
-
-def _study_cells(results: Results) -> tuple[str, str, str, str, str]:
-    """The cells that describe settings in which tasks share a policy."""
+def _cells(results: Results) -> tuple[str, str, str, str, str]:
+    """The cells of the table that describe some settings."""
     first = results.settings[0]
     kinds = ", ".join(dict.fromkeys(setting.kind for setting in results.settings))
     batch = f"{first.batch} tasks × {first.size} rollouts" + (f", {first.condition}" if first.condition else "")

@@ -345,7 +345,7 @@ def measure_shared(
 ) -> Measured:
     """Measure all methods on the same ``batches`` newly sampled batches.
 
-    As in the exact suites, ``X[fitted]`` and ``X[linear]`` see ``HELD_OUT`` additional groups of the same task
+    ``X[fitted]`` and ``X[linear]`` see ``HELD_OUT`` additional groups of the same task
     for each measured one.
 
     Args:

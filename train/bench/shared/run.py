@@ -96,7 +96,6 @@ def _selected(
         "name": "shared",
         "spec": "shared",
         "kinds": list(work.kinds),
-        "why": "",
         "horizon": horizon,
         "settings": selection.settings(),
         "log": None,

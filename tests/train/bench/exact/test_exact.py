@@ -15,7 +15,6 @@ from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.tasks import sokoban_mdp
 from creditflow.train.bench.exact.values import (
     evaluate,
-    logits_with_success,
     policy_gradient,
     softmax,
     state_occupancy,
@@ -126,15 +125,3 @@ def test_the_noisy_expert_as_a_table_acts_like_the_agent():
     drawn = [agent.act([view])[0].action for _ in range(4000)]
     counts = np.array([drawn.count(action) for action in mdp.actions]) / len(drawn)
     np.testing.assert_allclose(counts, table, atol=0.03)
-
-
-@pytest.mark.parametrize("target", [0.1, 0.5, 0.9])
-def test_initial_policies_have_the_requested_success(target):
-    mdp, _ = random_task("pits", 8)
-    logits = logits_with_success(mdp, target, np.random.default_rng(0))
-    assert logits is not None
-    assert success(mdp, softmax(logits)) == pytest.approx(target, abs=0.01)
-
-
-def test_an_impossible_success_rate_has_no_policy():
-    assert logits_with_success(chain(slip=0.4), 0.9, np.random.default_rng(0)) is None

@@ -2,16 +2,18 @@
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import LOGITS, chain, policy
+from helpers.episodes.exact_fixtures import LOGITS, chain, policy, table_policy
 
 from creditflow import credit
 from creditflow.train.bench.controls import ExactEvaluator, oracle_adv
-from creditflow.train.bench.exact.cells import SEARCH, SUM_OVER_TURNS
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import policy_gradient, softmax, success
 from creditflow.train.bench.learning.batch import ascent_weights, loss_turns
 from creditflow.train.bench.learning.one_step import GradientMoments, Start, coverage
-from creditflow.train.bench.learning.policy import matched_step, table_policy
+from creditflow.train.bench.learning.policy import matched_step
+from creditflow.train.settings.update import LossConfig
+
+SUM_OVER_TURNS = LossConfig(aggregation="constant", normaliser=1)
 
 
 def evaluator_and_groups(n=200, size=8, seed=0):
@@ -102,7 +104,7 @@ def test_no_credit_at_all_has_no_direction():
 
 def test_gains_are_gains_of_exact_success():
     evaluator, table = ExactEvaluator(chain(), policy()), table_policy(LOGITS)
-    start = Start(table, [chain()], [0], [], kls=(1e-4,), search=SEARCH)
+    start = Start(table, [chain()], [0], [], kls=(1e-4,))
     exact = policy_gradient(evaluator.mdp, evaluator.policy)
     np.testing.assert_allclose(start.exact.reshape(-1, 2)[:-1], exact, atol=1e-15)
 
@@ -120,7 +122,7 @@ def test_gains_are_gains_of_exact_success():
 def test_a_step_that_changes_a_deterministic_policy_ends():
     certain = table_policy(np.array([[60.0, 0.0]] * 3))
     direction = np.array([[1.0, 0.0]] * 3 + [[0.0, 0.0]]).ravel()
-    moved, size = matched_step(certain, [0], direction, np.full(3, 1.0 / 3.0), 0.01, SEARCH)
+    moved, size = matched_step(certain, [0], direction, np.full(3, 1.0 / 3.0), 0.01)
     assert np.isfinite(size)
     np.testing.assert_array_equal(moved.probabilities([0])[0], certain.probabilities([0])[0] > 0.5)
 

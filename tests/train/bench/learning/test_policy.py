@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.episodes.exact_fixtures import table_policy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,12 +11,10 @@ from creditflow.train.bench.exact.values import success as exact_success
 from creditflow.train.bench.learning.policy import (
     MAPS,
     LinearPolicy,
-    Search,
     make_features,
     matched_step,
     policy_divergence,
     policy_with_success,
-    table_policy,
 )
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.shared.tasks import viewed_tasks
@@ -111,10 +110,10 @@ def test_a_table_takes_steps_of_the_requested_divergence(scale):
     logits, direction = rng.standard_normal((2, 30, 4))
     visits = rng.dirichlet(np.ones(30))
     table, flat = table_policy(logits), np.append(scale * direction, np.zeros((1, 4)), axis=0).ravel()
-    moved, size = matched_step(table, [0], flat, visits, 0.01, Search(tolerance=1e-9))
+    moved, size = matched_step(table, [0], flat, visits, 0.01)
     old, new = table.probabilities([0])[0], moved.probabilities([0])[0]
-    assert policy_divergence(old, new, visits) == pytest.approx(0.01, rel=1e-8)
-    assert table.divergence_along([0], flat, visits)(size) == pytest.approx(0.01, rel=1e-8)
+    assert policy_divergence(old, new, visits) == pytest.approx(0.01, rel=2e-6)
+    assert table.divergence_along([0], flat, visits)(size) == pytest.approx(0.01, rel=2e-6)
 
 
 @pytest.mark.parametrize("kind", MAPS)

@@ -106,11 +106,9 @@ def test_the_report_of_played_suites_opens_with_a_sentence_for_each():
 
 
 def test_failed_checks_are_the_whole_verdict(document):
-    for cell in document["suites"][0]["cells"]:
-        cell["offline"]["oracle_adv"], cell["offline"]["flipped(oracle_adv)"] = (
-            cell["offline"]["flipped(oracle_adv)"],
-            cell["offline"]["oracle_adv"],
-        )
+    for study in document["suites"][0]["studies"]:
+        gain = study["endpoints"]["gain"]
+        gain["oracle_adv"], gain["flipped(oracle_adv)"] = gain["flipped(oracle_adv)"], gain["oracle_adv"]
     shown = headline(document)
     assert (shown.sentence, shown.sound) == ("Do not use these results.", False)
     assert "FAILED" in shown.trust
