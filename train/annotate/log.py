@@ -15,7 +15,7 @@ from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
-from creditflow.train.rollout.workers.pool import Executor, run_in_order
+from creditflow.train.rollout.workers.pool import run_in_order
 from creditflow.train.run.identity import require_same
 from creditflow.train.run.interrupted import complete_groups, write_log
 from creditflow.wrappers.records.group import Group
@@ -33,7 +33,8 @@ def annotate_log(
     batch: int = 16,
     resume: bool = False,
     overwrite: bool = False,
-    executor: Callable[[], Executor] | None = None,
+    workers: int = 0,
+    function: Callable[[str], str] | None = None,
 ) -> int:
     """Write the annotated groups to ``out``; returns the number of groups that were annotated already.
 
@@ -44,7 +45,8 @@ def annotate_log(
         batch: groups per call of the annotator.
         resume: continue an interrupted command.
         overwrite: see ``annotate``.
-        executor: starts workers that annotate batches given as lines of a log; default is this process.
+        workers: number of processes that annotate; 0 is this process.
+        function: annotates a batch given as lines of a log in such a process.
 
     Raises:
         ConfigError: an interrupted command left a file, and ``resume`` is False.
@@ -54,11 +56,11 @@ def annotate_log(
     def remaining(finished: int) -> Iterator[list[Group]]:
         batches = [groups[start : start + batch] for start in range(finished, len(groups), batch)]
         what = f"annotate with {annotator.provenance.annotator}"
-        if executor is None or not batches:
+        if function is None or not workers or not batches:
             annotated = (annotate(chunk, annotator, overwrite=overwrite) for chunk in batches)
             yield from progress(annotated, what, len(batches))
             return
-        with closing(run_in_order(executor(), list(map(_lines, batches)))) as results:
+        with closing(run_in_order(function, list(map(_lines, batches)), workers)) as results:
             yield from progress((read_groups(io.StringIO(text)) for text in results), what, len(batches))
 
     _, finished = write_log(out, remaining, finished=lambda left: _finished(left, groups, annotator), resume=resume)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from creditflow.envs.registration import maker
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import Annotator
 from creditflow.train.annotate.registry import Context, make_annotator
-from creditflow.train.rollout.plugins import Carried, carried, load_carried
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 
-__all__ = ["AnnotatorSpec", "AnnotatorWorker"]
+__all__ = ["AnnotatorSpec", "annotated_text"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class AnnotatorSpec:
         env, options: name and arguments of the environment; "" for none.
         device: device of models.
         recorded: identity of the run that played the log.
-        plugins: what a worker loads before it begins.
     """
 
     name: str
@@ -36,7 +35,6 @@ class AnnotatorSpec:
     options: dict[str, Any] = field(default_factory=dict)
     device: str = "auto"
     recorded: dict[str, Any] = field(default_factory=dict)
-    plugins: Carried = field(default_factory=carried)
 
     def annotator(self) -> Annotator:
         """Make the annotator."""
@@ -48,23 +46,19 @@ class AnnotatorSpec:
         """Serialise to one line of JSON."""
         return json.dumps(asdict(self))
 
-    @staticmethod
-    def open_worker(text: str) -> AnnotatorWorker:
-        """The worker of a spec that ``to_text`` wrote."""
-        data = json.loads(text)
-        plugins = tuple((kind, spec, digest) for kind, spec, digest in data["plugins"])
-        return AnnotatorWorker(AnnotatorSpec(**{**data, "plugins": plugins}))
+
+def annotated_text(spec: str, lines: str) -> str:
+    """In a worker: annotate the lines of a log; returns the lines of the annotated one.
+
+    Args:
+        spec: what ``AnnotatorSpec.to_text`` wrote.
+        lines: the lines.
+    """
+    stream = io.StringIO()
+    write_jsonl(stream, annotate(read_groups(io.StringIO(lines)), _annotator(spec)))
+    return stream.getvalue()
 
 
-class AnnotatorWorker:
-    """Annotates parts of a log one after the other, with the same annotator."""
-
-    def __init__(self, spec: AnnotatorSpec) -> None:
-        load_carried(spec.plugins)
-        self._annotator = spec.annotator()
-
-    def play(self, lines: str) -> str:
-        """Annotate the lines of a log; returns the lines of the annotated one."""
-        stream = io.StringIO()
-        write_jsonl(stream, annotate(read_groups(io.StringIO(lines)), self._annotator))
-        return stream.getvalue()
+@lru_cache(maxsize=1)
+def _annotator(spec: str) -> Annotator:
+    return AnnotatorSpec(**json.loads(spec)).annotator()

@@ -43,7 +43,7 @@ from creditflow.train.analyses.audit_advice import (
 from creditflow.train.analyses.leakage import overlap
 from creditflow.train.analyses.replayed import is_replayed, replayed, replayed_text
 from creditflow.train.annotate.log import annotate_log
-from creditflow.train.annotate.workers import AnnotatorSpec
+from creditflow.train.annotate.workers import AnnotatorSpec, annotated_text
 from creditflow.train.arguments.model_options import add_model_options, model_options
 from creditflow.train.arguments.options import add_env_arguments, add_seed, add_workers, env_arguments, positive
 from creditflow.train.arguments.outputs import (
@@ -56,7 +56,6 @@ from creditflow.train.arguments.outputs import (
     read_log,
 )
 from creditflow.train.arguments.programs import add_code
-from creditflow.train.rollout.workers.processes import ProcessExecutor
 from creditflow.train.run.recorded import as_recorded, recorded_run
 from creditflow.train.statistics import scipy_module
 from creditflow.train.text_table import counted
@@ -184,8 +183,15 @@ def _replay(args: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     workers = min(args.workers, len(groups))
-    executor = partial(ProcessExecutor, spec, workers) if workers else None
-    annotate_log(groups, annotator, Path(args.out), batch=1, resume=args.resume, executor=executor)
+    annotate_log(
+        groups,
+        annotator,
+        Path(args.out),
+        batch=1,
+        resume=args.resume,
+        workers=workers,
+        function=partial(annotated_text, spec.to_text()),
+    )
 
 
 def _budget(groups: Sequence[Group], continuations: int, agent: str) -> str:

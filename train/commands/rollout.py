@@ -6,7 +6,7 @@ Finished groups are written to OUT.partial, which becomes OUT at the end. After 
 with --resume; the result is the same file. A larger --limit adds tasks to a finished log. Every trajectory records the
 settings of its run (environment and options, agent, seed, versions, …), and --resume refuses any other settings.
 
---workers N plays in N processes. The file is identical to that of a single process. If a worker dies, its task is played again.
+--workers N plays in N processes. The file is identical to that of a single process. If a worker dies, the command stops.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,8 @@ from creditflow.train.arguments.options import add_env_arguments, add_seed, add_
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.programs import add_code
 from creditflow.train.progress import progress
-from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
-from creditflow.train.rollout.workers.pool import Executor, run_in_order
-from creditflow.train.rollout.workers.processes import ProcessExecutor
+from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, play_text, read_group, write_task
+from creditflow.train.rollout.workers.pool import run_in_order
 from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, require_same_log, versions
 from creditflow.train.run.interrupted import complete_groups, write_log
 from creditflow.train.text_table import counted
@@ -147,11 +147,12 @@ def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[T
     check_agent(spec.agent)
     GroupEnv(maker(spec.env, spec.options), size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle)
     # a worker plays whole tasks
-    return lambda tasks: _on_workers(ProcessExecutor(spec, max(1, min(args.workers, len(tasks)))), tasks)
+    return lambda tasks: _on_workers(spec, tasks, max(1, min(args.workers, len(tasks))))
 
 
-def _on_workers(executor: Executor, tasks: Sequence[Task]) -> Iterator[Group]:
-    with closing(run_in_order(executor, [write_task(task) for task in tasks])) as results:
+def _on_workers(spec: RolloutSpec, tasks: Sequence[Task], workers: int) -> Iterator[Group]:
+    play = partial(play_text, spec.to_text())
+    with closing(run_in_order(play, [write_task(task) for task in tasks], workers)) as results:
         yield from map(read_group, results)
 
 

@@ -31,7 +31,7 @@ from evidence.language_models.setting import FILE
 from evidence.language_models.work import WORK, LanguageModelWork, LearningWork, NetworkSize, TurnForm, WarmUpWork
 
 from creditflow.envs.files.appended import read_appended
-from creditflow.train.bench.jobs import open_job_pool
+from creditflow.train.rollout.workers.pool import open_job_pool
 
 __all__ = [
     "METHODS",

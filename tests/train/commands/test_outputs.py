@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,7 @@ from helpers.shared_data import ROOT
 
 from creditflow.train import cli
 from creditflow.train.commands import rollout
-from creditflow.train.rollout.workers.play import RolloutSpec
-from creditflow.train.rollout.workers.processes import ProcessExecutor
+from creditflow.train.rollout.workers.pool import run_in_order
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
@@ -278,12 +277,11 @@ def test_a_character_that_the_terminal_lacks_is_shown_as_an_escape(encoding: str
 def test_no_more_processes_than_tasks_are_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
 
-    class Counted(ProcessExecutor):
-        def __init__(self, spec: RolloutSpec, workers: int) -> None:
-            started.append(workers)
-            super().__init__(spec, workers)
+    def counted(play: Callable[[str], str], items: Sequence[str], workers: int) -> Generator[str, None, None]:
+        started.append(workers)
+        return run_in_order(play, items, workers)
 
-    monkeypatch.setattr(rollout, "ProcessExecutor", Counted)
+    monkeypatch.setattr(rollout, "run_in_order", counted)
     play = ["rollout", "--env", "sokoban", "--panel", "easy-v1:train", "--agent", "random", "--limit", "1"]
     assert main([*play, "--workers", "8", "--out", str(tmp_path / "log.jsonl")]) == 0
     assert started == [1]

@@ -1,125 +1,153 @@
-"""Dispatch of work items: in order, each item once, whatever the executor loses, repeats or delays."""
+"""Processes that run jobs: ended at once by an error of the caller, blamed on the code that ends them, and errors that name a plug-in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from helpers.shared_data import ROOT
 
-from creditflow.train.rollout.workers.pool import MAX_ATTEMPTS, Event, WorkerError, run_in_order
+# the first job ends, the second never does
+INTERRUPTED = """
+import os, signal, sys, threading
+from creditflow.train.rollout.workers.pool import open_job_pool
+
+def wait(seconds):
+    threading.Event().wait(seconds)
+    return os.getpid()
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with open_job_pool(2) as pool:
+            pids = [pool.submit(wait, 0.0).result()]
+            pool.submit(wait, None)
+            os.killpg(0, signal.SIGINT)
+            pool.submit(wait, 0.0).result()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+"""
+# the parent has begun to read a result that is too large for a pipe, and is interrupted before the worker has sent all of it
+HALF_SENT = """
+import sys, threading
+from multiprocessing.connection import Connection
+from creditflow.train.rollout.workers.pool import open_job_pool
+
+SIZE = 1 << 24
+begun, ended = threading.Event(), threading.Event()
+receive = Connection._recv
+
+def held(self, size):
+    if size > SIZE:
+        begun.set()
+        ended.wait(60)
+    return receive(self, size)
+
+def large(): return bytes(SIZE)
+
+if __name__ == "__main__":
+    Connection._recv = held
+    try:
+        with open_job_pool(1) as pool:
+            pool.submit(large)
+            assert begun.wait(60)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    ended.set()
+"""
+FAILING = """
+class Two(Exception):
+    def __init__(self, one, two):
+        super().__init__("of two")
+
+class Own:
+    name = "own"
+    def act(self, views): return []
+
+def stop(): raise StopIteration
+def leave(): raise SystemExit(0)
+def two(): raise Two(1, 2)
+def pipe(): raise BrokenPipeError(32, "Broken pipe")
+def die():
+    import os
+    os._exit(0)
+def killed():
+    import os
+    os.kill(os.getpid(), 9)
+"""
+RUN = """
+import sys
+from creditflow.envs.plugins import load_code
+from creditflow.train.rollout.workers.pool import open_job_pool
+from creditflow.agents.registry import load_agent
+
+if __name__ == "__main__":
+    load_agent("own.py:Own")
+    for name in sys.argv[1:]:
+        try:
+            with open_job_pool(2) as pool:
+                pool.submit(load_code(f"own.py:{name}").target).result()
+        except Exception as error:
+            print(type(error).__name__, error)
+"""
 
 
-class Scripted:
-    """Finishes items in an order chosen by the test, losing or repeating some; counts how many are started."""
-
-    def __init__(self, size: int, choices: Iterator[int], *, most_losses: int = 0, repeat: bool = False) -> None:
-        self.size, self._choices, self._losses, self._repeat = size, choices, most_losses, repeat
-        self.open: list[tuple[int, str]] = []
-        self.begun: list[int] = []
-        self.lost: dict[int, int] = {}
-        self.closed = 0
-
-    def submit(self, item: int, text: str) -> None:
-        assert len(self.open) < self.size
-        self.begun.append(item)
-        self.open.append((item, text))
-
-    def wait(self) -> list[Event]:
-        assert self.open, "no item is running, so this would wait for ever"
-        number = next(self._choices)
-        item, text = self.open.pop(number % len(self.open))
-        if number % 3 == 0 and self.lost.get(item, 0) < self._losses:
-            self.lost[item] = self.lost.get(item, 0) + 1
-            return [Event(item, reason="lost by the test")]
-        done = Event(item, result=text.upper())
-        return [done, done] if self._repeat else [done]
-
-    def close(self) -> None:
-        self.closed += 1
+def run(folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(program, "utf-8")
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    return subprocess.run(
+        [sys.executable, "program.py", *words],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment, start_new_session=True,
+    )  # fmt: skip
 
 
-def endless(numbers: list[int]) -> Iterator[int]:
-    while True:
-        yield from numbers
+def test_an_interrupt_while_a_result_is_sent_ends_the_command(tmp_path: Path) -> None:
+    done = run(tmp_path, HALF_SENT)
+    assert (done.returncode, done.stderr) == (0, "interrupted\n")
 
 
-@given(
-    st.integers(0, 20),
-    st.integers(1, 5),
-    st.lists(st.integers(0, 30), min_size=1),
-    st.integers(0, MAX_ATTEMPTS - 1),
-    st.booleans(),
+def test_an_interrupt_waits_for_no_job_and_workers_are_silent(tmp_path: Path) -> None:
+    done = run(tmp_path, INTERRUPTED)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "interrupted\n")
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("failing")
+    (folder / "own.py").write_text(FAILING, "utf-8")
+    names = ["stop", "leave", "two", "pipe", "die", "killed"]
+    done = run(folder, RUN, *names)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return dict(zip(names, done.stdout.splitlines(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("stop", "failed: StopIteration"),
+        ("leave", "ended the program, by sys.exit(0)"),
+        ("two", "failed: Two: of two"),
+        ("pipe", "failed: BrokenPipeError: [Errno 32] Broken pipe"),
+    ],
 )
-def test_every_item_is_yielded_once_and_in_order(
-    items: int, size: int, numbers: list[int], losses: int, repeat: bool
+def test_an_error_of_a_plug_in_names_it_after_its_way_to_the_parent(
+    name: str, message: str, messages: dict[str, str]
 ) -> None:
-    executor = Scripted(size, endless(numbers), most_losses=losses, repeat=repeat)
-    texts = [f"item {i}" for i in range(items)]
-    assert list(run_in_order(executor, texts)) == [text.upper() for text in texts]
-    assert executor.closed == 1
+    assert messages[name].startswith("PluginError agent 'own' (")
+    assert "own.py, line" in messages[name]
+    assert message in messages[name]
 
 
-@given(st.integers(1, 4), st.integers(1, 6), st.lists(st.integers(0, 30), min_size=1))
-def test_at_most_max_in_flight_items_are_started_and_not_yielded(
-    size: int, max_in_flight: int, numbers: list[int]
+@pytest.mark.parametrize(("name", "ending"), [("killed", f"signal {signal.SIGKILL:d}"), ("die", "")])
+def test_a_worker_that_ends_is_an_error_that_names_what_may_have_ended_it(
+    name: str, ending: str, messages: dict[str, str]
 ) -> None:
-    executor = Scripted(size, endless(numbers))
-    for given_so_far, _ in enumerate(run_in_order(executor, [str(i) for i in range(20)], max_in_flight=max_in_flight)):
-        assert max(executor.begun) < given_so_far + max_in_flight
-
-
-class ComingAndGoing(Scripted):
-    """Begins without a worker; each becomes ready at some time, and a lost one is replaced later or never."""
-
-    def __init__(self, most: int, choices: Iterator[int], *, most_losses: int = 0) -> None:
-        super().__init__(0, choices, most_losses=most_losses)
-        self._starting = most
-
-    def wait(self) -> list[Event]:
-        number = next(self._choices)
-        if self._starting and (not self.open or number % 2):
-            self._starting, self.size = self._starting - 1, self.size + 1
-            return []
-        events = super().wait()
-        if events[0].result is None:
-            self.size -= 1
-            self._starting += number % 2 or not self.size
-        return events
-
-
-@given(
-    st.integers(0, 20), st.integers(1, 5), st.lists(st.integers(0, 30), min_size=1), st.integers(0, MAX_ATTEMPTS - 1)
-)
-def test_workers_that_start_late_or_are_never_replaced_block_nothing(
-    items: int, most: int, numbers: list[int], losses: int
-) -> None:
-    executor = ComingAndGoing(most, endless(numbers), most_losses=losses)
-    texts = [f"item {i}" for i in range(items)]
-    assert list(run_in_order(executor, texts)) == [text.upper() for text in texts]
-
-
-def test_an_item_that_kills_every_worker_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    executor = Scripted(2, endless([0]), most_losses=99)
-    with pytest.raises(WorkerError, match=f"item 0 killed {MAX_ATTEMPTS} workers, the last with: lost by the test"):
-        list(run_in_order(executor, ["a", "b"]))
-    assert executor.closed == 1
-    assert "played again" in capsys.readouterr().err
-
-
-def test_leaving_early_closes_the_executor() -> None:
-    executor = Scripted(2, endless([0]))
-    results = run_in_order(executor, ["a", "b", "c"])
-    assert next(results) == "A"
-    results.close()
-    assert executor.closed == 1
-
-
-def test_an_error_that_a_worker_reports_ends_the_run() -> None:
-    class Failing(Scripted):
-        def wait(self) -> list[Event]:
-            return [Event(self.open.pop()[0], error="DataError: no such file")]
-
-    with pytest.raises(WorkerError, match=r"item 1: DataError: no such file"):
-        list(run_in_order(Failing(2, endless([0])), ["a", "b"]))
+    assert messages[name].startswith("WorkerError a worker was lost (")
+    assert ending in messages[name]
+    assert "agent 'own' (own.py:Own)" in messages[name]

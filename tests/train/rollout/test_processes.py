@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +19,8 @@ import creditflow
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import make
 from creditflow.train.commands import rollout
-from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, write_task
-from creditflow.train.rollout.workers.pool import WorkerError, run_in_order
-from creditflow.train.rollout.workers.processes import ProcessExecutor
+from creditflow.train.rollout.workers.play import RolloutSpec, play_text, write_task
+from creditflow.train.rollout.workers.pool import JobPool, WorkerError, run_in_order
 from creditflow.wrappers.records.jsonl import read_jsonl
 
 COMMAND = ("--agent", "noisy:0.5", "--panel", "small-v1:valid", "--limit", "8", "--group-size", "2", "--seed", "3")
@@ -50,25 +52,24 @@ def test_workers_write_the_file_of_one_process(tmp_path: Path) -> None:
     assert len(set(places)) == len(places) == 16
 
 
-def test_a_killed_worker_loses_and_duplicates_nothing(items: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    worker = RolloutWorker(SPEC)
-    expected = [worker.play(item) for item in items]
-    executor = ProcessExecutor(SPEC, 2)
-    victim = executor.pids[1]
-    os.kill(victim, signal.SIGSTOP)  # it gets a task and cannot finish it
-    results = run_in_order(executor, items)
-    found = [next(results)]
+def workers() -> set[int]:
+    return {process.pid for process in multiprocessing.active_children() if process.pid is not None}
+
+
+def test_a_killed_worker_is_an_error(items: list[str]) -> None:
+    results = run_in_order(partial(play_text, SPEC.to_text()), items, 2)
+    next(results)
+    victim = min(workers())
     os.kill(victim, signal.SIGKILL)
-    found += results
-    assert found == expected
-    assert f"process {victim}: signal {signal.SIGKILL:d}" in capsys.readouterr().err
+    with pytest.raises(WorkerError, match=f"process {victim}: signal {signal.SIGKILL:d}"):
+        list(results)
 
 
 def test_closing_leaves_no_process_behind(items: list[str]) -> None:
-    executor = ProcessExecutor(SPEC, 2)
-    pids = executor.pids
-    results = run_in_order(executor, items)
+    results = run_in_order(partial(play_text, SPEC.to_text()), items, 2)
     next(results)
+    pids = workers()
+    assert pids
     results.close()
     for pid in pids:
         with pytest.raises(ProcessLookupError):
@@ -94,23 +95,24 @@ def test_a_killed_command_resumes_to_the_same_file_and_leaves_no_worker_behind(t
             time.sleep(0.02)
 
 
-def test_a_slow_reader_stops_the_dispatch(items: list[str]) -> None:
-    begun: list[int] = []
+def test_a_slow_reader_stops_the_dispatch(items: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    submit = JobPool.submit
 
-    class Noted(ProcessExecutor):
-        def submit(self, item: int, text: str) -> None:
-            begun.append(item)
-            super().submit(item, text)
+    def noted(pool: JobPool, function: Any, item: str) -> Any:
+        begun.append(item)
+        return submit(pool, function, item)
 
-    for given, _ in enumerate(run_in_order(Noted(SPEC, 2), items, max_in_flight=3)):
-        assert max(begun) < given + 3
-    assert sorted(begun) == list(range(len(items)))
+    monkeypatch.setattr(JobPool, "submit", noted)
+    for given, _ in enumerate(run_in_order(partial(play_text, SPEC.to_text()), items, 1)):
+        assert len(begun) <= given + 4
+    assert begun == items
 
 
 def test_an_error_in_a_worker_is_reported() -> None:
     spec = RolloutSpec(env="sokoban", agent="hf:")
-    with pytest.raises(WorkerError, match="ConfigError: missing model path"):
-        list(run_in_order(ProcessExecutor(spec, 1), ["{}"]))
+    with pytest.raises(ConfigError, match="missing model path"):
+        list(run_in_order(partial(play_text, spec.to_text()), ["{}"], 1))
 
 
 def test_a_wrong_agent_is_an_error_before_anything_is_written(tmp_path: Path) -> None:

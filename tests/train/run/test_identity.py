@@ -142,7 +142,7 @@ def test_every_field_of_a_rollout_is_part_of_its_identity() -> None:
     spec = RolloutSpec(env="sokoban", agent="noisy:0.1")
     # a new field must be added above; the digests of plug-ins are among the versions (tests/train/commands/plugins), and
     # where pictures are stored changes no episode
-    assert OTHER.keys() == {field.name for field in fields(RolloutSpec)} - {"run", "plugins", "pictures"}
+    assert OTHER.keys() == {field.name for field in fields(RolloutSpec)} - {"run", "pictures"}
     require_same(identity_of(spec), identity_of(replace(spec, pictures="elsewhere")), "log")
     for name, value in OTHER.items():
         other = replace(spec, **{name: value})

@@ -1,1 +1,1 @@
-"""Rollouts on many workers: the executors, and how every work item is completed exactly once."""
+"""Rollouts on processes of this machine: one pool, and what a worker plays."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from creditflow.agents.language_model.pretrained import ModelOptions
@@ -17,7 +18,6 @@ from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.rollout import play_group
-from creditflow.train.rollout.plugins import Carried, carried, load_carried
 from creditflow.train.rollout.running import marked
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.group_env import GroupEnv
@@ -25,7 +25,7 @@ from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 
-__all__ = ["RolloutSpec", "RolloutWorker", "read_group", "write_task"]
+__all__ = ["RolloutSpec", "RolloutWorker", "play_text", "read_group", "write_task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,6 @@ class RolloutSpec:
         seed: seed of the episodes.
         pictures: folder where pictures of observations are stored; "" for none.
         run: identity of the run as text, written into every trajectory; "" for none.
-        plugins: what a worker loads before it begins.
     """
 
     env: str
@@ -56,7 +55,6 @@ class RolloutSpec:
     seed: int = 0
     pictures: str = ""
     run: str = ""
-    plugins: Carried = field(default_factory=carried)
 
     def to_text(self) -> str:
         """Serialise to one line of JSON."""
@@ -66,13 +64,7 @@ class RolloutSpec:
     def from_text(text: str) -> RolloutSpec:
         """Read what ``to_text`` wrote."""
         data = json.loads(text)
-        plugins = tuple((kind, spec, digest) for kind, spec, digest in data["plugins"])
-        return RolloutSpec(**{**data, "rewards": tuple(data["rewards"]), "plugins": plugins})
-
-    @staticmethod
-    def open_worker(text: str) -> RolloutWorker:
-        """The worker of a spec that ``to_text`` wrote."""
-        return RolloutWorker(RolloutSpec.from_text(text))
+        return RolloutSpec(**{**data, "rewards": tuple(data["rewards"])})
 
 
 def write_task(task: Task) -> str:
@@ -91,7 +83,6 @@ class RolloutWorker:
 
     def __init__(self, spec: RolloutSpec) -> None:
         self.spec = spec
-        load_carried(spec.plugins)
         self._agent = make_agent(spec.agent, options=ModelOptions(**spec.model))
         self._rewards = {name: named_reward(name) for name in spec.rewards}
         self._env = GroupEnv(
@@ -111,3 +102,13 @@ class RolloutWorker:
         stream = io.StringIO()
         write_jsonl(stream, [self.play_task(Task(**json.loads(task)))])
         return stream.getvalue()
+
+
+def play_text(spec: str, task: str) -> str:
+    """In a worker: play the group of a task given as text; returns the lines of a log."""
+    return _worker(spec).play(task)
+
+
+@lru_cache(maxsize=1)
+def _worker(spec: str) -> RolloutWorker:
+    return RolloutWorker(RolloutSpec.from_text(spec))

@@ -1,148 +1,162 @@
-"""Dispatch work items to workers, exactly once each, with results in order, whatever fails.
+"""Processes that run functions for a command, such as the rollouts of one task each.
 
-A work item is a text (a task), and so is its result (a group). Results are yielded in the order of the items. At most
-``max_in_flight`` items are started beyond those already yielded (back-pressure: a slow item or a slow reader stops the
-dispatch, so memory stays bounded). An item whose worker was lost is dispatched again; a duplicate result is dropped.
+A lost process is an error: its command stops, keeps what is written, and continues with ``--resume``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing import resource_tracker
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Any
 
-from creditflow.envs.errors import ConfigError, CreditflowError
-from creditflow.envs.plugins import loaded
-from creditflow.train.progress import note
+from creditflow.envs.errors import CreditflowError
+from creditflow.envs.plugins import loaded, naming_plugins
+from creditflow.train.rollout.plugins import Carried, carried, load_carried
 
-__all__ = ["MAX_ATTEMPTS", "Event", "Executor", "WorkerError", "run_in_order", "suspects"]
+__all__ = ["JobPool", "WorkerError", "begin_worker", "open_job_pool", "run_in_order"]
 
-MAX_ATTEMPTS = 3  # an item that killed this many workers is taken to be the cause
-ITEMS_PER_WORKER = 4  # default of ``max_in_flight``
+ITEMS_PER_WORKER = 4  # started and not yet yielded
 
 
 class WorkerError(CreditflowError):
-    """A worker reported an error, or one work item killed several workers."""
+    """A process ended before its function did."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """The outcome of dispatching a work item.
+def run_in_order(function: Callable[[str], str], items: Sequence[str], workers: int) -> Generator[str, None, None]:
+    """Yield ``function(item)`` in the order of ``items``, computed on several processes, which end when this is left.
 
-    Attributes:
-        item: index of the work item.
-        result: its result; None if its worker was lost.
-        error: error that the worker reported, if any; trying again would not help.
-        reason: why the worker was lost.
-    """
-
-    item: int
-    result: str | None = None
-    error: str = ""
-    reason: str = ""
-
-
-class Executor(Protocol):
-    """Runs work items on workers, and replaces lost workers."""
-
-    @property
-    def size(self) -> int:
-        """Number of items that can run at once, at present: 0 while no worker is ready."""
-        ...
-
-    def submit(self, item: int, text: str) -> None:
-        """Start a work item. At most ``size`` items are submitted without an event in between."""
-        ...
-
-    def wait(self) -> list[Event]:
-        """Wait until an item has ended or ``size`` has grown; every submitted item gets one event."""
-        ...
-
-    def close(self) -> None:
-        """Stop all workers at once; running items are dropped."""
-        ...
-
-
-def run_in_order(executor: Executor, items: Sequence[str], *, max_in_flight: int = 0) -> Generator[str, None, None]:
-    """Yield the results in the order of ``items``, each once. Closes the executor at the end, and when left early.
+    At most four items per worker are started beyond those that were yielded, so that a slow item or a slow reader stops the rest
+    and memory stays bounded.
 
     Args:
-        executor: runs the items.
+        function: can be pickled; so can what it raises.
         items: the work items.
-        max_in_flight: maximum number of items started and not yet yielded; 0 for four per ready worker.
+        workers: number of processes.
 
     Raises:
-        WorkerError: a worker reported an error, or an item killed ``MAX_ATTEMPTS`` workers.
+        WorkerError: a process was lost.
     """
-    if max_in_flight < 0:
-        raise ConfigError(f"max_in_flight must be at least 1, or 0 for four per worker, got {max_in_flight}")
-    dispatch = _Dispatch(executor, items)
-    yielded = 0
+    rest = iter(items)
+    # a fork would copy the caller's threads and open files
+    with open_job_pool(workers, multiprocessing.get_context("spawn")) as pool:
+        started = deque(pool.submit(function, item) for item in islice(rest, ITEMS_PER_WORKER * workers))
+        while started:
+            yield started.popleft().result()
+            started.extend(pool.submit(function, item) for item in islice(rest, 1))
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold interrupts back meanwhile, and keep them for good from the processes that are started meanwhile.
+
+    Ctrl-C reaches every process of a terminal. A process that is still starting cannot ignore it yet, and would print a traceback.
+    """
+    resource_tracker.ensure_running()  # its start releases interrupts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        while yielded < len(items):
-            dispatch.start_items(yielded + (max_in_flight or ITEMS_PER_WORKER * executor.size))
-            while yielded not in dispatch.results and dispatch.wait():
-                pass
-            while yielded in dispatch.results:
-                yield dispatch.results.pop(yielded)
-                yielded += 1
+        yield
     finally:
-        executor.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def suspects() -> str:
+class JobPool:
+    """Processes that run functions; ``open_job_pool`` makes one.
+
+    Args:
+        workers: number of processes.
+        context: how processes start; default as Python does on this system.
+    """
+
+    def __init__(self, workers: int, context: BaseContext | None = None) -> None:
+        self.workers = workers
+        self._executor = ProcessPoolExecutor(workers, context, initializer=begin_worker, initargs=(carried(),))
+        self._results: Any = self._executor._result_queue
+        self._processes: dict[int, BaseProcess] = {}  # by process id
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Start a function on the next idle process."""
+        others = {process.pid for process in multiprocessing.active_children()} - self._processes.keys()
+        with _interrupts_held():
+            future = self._executor.submit(_named, function, *arguments)
+        for process in multiprocessing.active_children():
+            if process.pid is not None and process.pid not in others:
+                self._processes[process.pid] = process
+        return future
+
+    def end(self) -> str:
+        """End all processes at once, without waiting for what they run; returns how those ended that did so by themselves."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for process in self._processes.values():
+            process.terminate()
+        deadline = time.monotonic() + 5.0  # while the executor's thread collects a process, its exit code is None
+        while any(process.exitcode is None for process in self._processes.values()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        # a process that ended while it sent a result left half of one, and its end shows only where nothing can send the rest
+        self._results._writer.close()
+        return ", ".join(
+            f"process {pid}: {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+            for pid, process in self._processes.items()
+            if (code := process.exitcode) is not None and code not in (0, -signal.SIGTERM)
+        )
+
+    def close(self) -> None:
+        """Wait for what is running, then end the processes."""
+        self._executor.shutdown()
+
+
+@contextmanager
+def open_job_pool(workers: int, context: BaseContext | None = None) -> Iterator[JobPool]:
+    """A pool, whose processes have ended or are ending when the block is left; after an error, running functions are dropped.
+
+    Raises:
+        WorkerError: a process ended before its function did.
+    """
+    pool = JobPool(workers, context)
+    try:
+        yield pool
+    except BrokenProcessPool as error:
+        raise WorkerError(f"a worker was lost ({pool.end() or 'it ended'}). {_suspects()}") from error
+    except BaseException:
+        pool.end()
+        raise
+    else:
+        pool.close()
+
+
+def _suspects() -> str:
     """What may have ended a process without an error."""
     plugins = ", ".join(f"{plugin.kind} {plugin.name!r} ({plugin.code.spec})" for plugin in loaded())
     ends = f"or your code ended the process: {plugins}" if plugins else "or compiled code crashed"
     return f"Memory ran out (use fewer workers), {ends}"
 
 
-class _Dispatch:
-    """Bookkeeping of one call.
+def _named(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a function in a worker; its error arrives without the traceback, from which a plug-in is identified."""
+    with naming_plugins():
+        return function(*arguments)
 
-    Attributes:
-        results: results by item, until they are yielded.
-    """
 
-    def __init__(self, executor: Executor, items: Sequence[str]) -> None:
-        self.results: dict[int, str] = {}
-        self._executor, self._items = executor, items
-        self._started = 0
-        self._in_flight: set[int] = set()
-        self._to_retry: list[int] = []  # started before new items
-        self._failures: dict[int, int] = {}  # lost workers by item
+def begin_worker(plugins: Carried = ()) -> None:
+    """Leave interrupts to the parent process, end when it is gone, even if it was killed, and load its plug-ins."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    load_carried(plugins)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    def start_items(self, limit: int) -> None:
-        """Start items below ``limit`` while there are idle workers."""
-        while len(self._in_flight) < self._executor.size:
-            if self._to_retry:
-                item = self._to_retry.pop(0)
-            elif self._started < min(len(self._items), limit):
-                item = self._started
-                self._started += 1
-            else:
-                break
-            self._in_flight.add(item)
-            self._executor.submit(item, self._items[item])
 
-    def wait(self) -> bool:
-        """Wait for events and process them; returns whether all workers are busy (else items can be started)."""
-        for event in self._executor.wait():
-            if event.item in self._in_flight:  # otherwise a duplicate
-                self._in_flight.discard(event.item)
-                self._take(event)
-        return len(self._in_flight) >= self._executor.size
-
-    def _take(self, event: Event) -> None:
-        if event.error:
-            raise WorkerError(f"a worker failed at item {event.item}: {event.error}")
-        if event.result is not None:
-            self.results[event.item] = event.result
-            return
-        failures = self._failures[event.item] = self._failures.get(event.item, 0) + 1
-        if failures >= MAX_ATTEMPTS:
-            raise WorkerError(
-                f"item {event.item} killed {MAX_ATTEMPTS} workers, the last with: {event.reason}. {suspects()}"
-            )
-        self._to_retry.append(event.item)
-        note(f"a worker was lost ({event.reason}); its task is played again")
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

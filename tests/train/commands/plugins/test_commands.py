@@ -283,8 +283,8 @@ def test_whatever_a_plug_in_raises_names_its_file_and_is_no_success(raised, kind
     [
         ("__import__('sys').exit(0)", r"agent 'nth' \(.*nth\.py, line \d+\) ended the program, by sys\.exit\(0\)"),
         ("raise StopIteration", r"agent 'nth' \(.*nth\.py, line \d+\) failed: StopIteration"),
-        ("__import__('os')._exit(1)", r"killed 3 workers, .*: exit code 1\. .*: agent 'nth' \(nth\.py:Nth\)"),
-        ("__import__('os').kill(__import__('os').getpid(), 9)", r"killed 3 workers, .*: signal 9\. .*: agent 'nth'"),
+        ("__import__('os')._exit(1)", r"a worker was lost \(.*: exit code 1\)\. .*: agent 'nth' \(nth\.py:Nth\)"),
+        ("__import__('os').kill(__import__('os').getpid(), 9)", r"a worker was lost \(.*: signal 9\)\. .*: agent 'nth'"),
     ],
 )  # fmt: skip
 def test_a_plug_in_that_fails_or_dies_in_a_worker_is_named_and_the_log_is_resumed(raised, message, folder, capsys):
