@@ -18,18 +18,25 @@ import yaml
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import open_tokenizer
-from creditflow.agents.models.vision import VISION_FAMILIES, has_vision, text_config
-from creditflow.agents.prompts import make_prompt, slots_of
-from creditflow.agents.scripted import RandomAgent
-from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, short_repr
+from creditflow.agents.models.vision import VISION_FAMILIES, text_config
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.model_folders import check_model_files
 from creditflow.envs.tasks import Task
 from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, needs_texts, panel_tasks, training_tasks
-from creditflow.train.run.estimate.hours import hours_text, measured_prompts, rough_tokens
-from creditflow.train.run.estimate.memory import FAMILIES, KNOWN, ModelSizes, known_sizes, memory_text
+from creditflow.train.run.estimate import (
+    FAMILIES,
+    KNOWN,
+    ModelSizes,
+    PromptReader,
+    hours_text,
+    known_sizes,
+    measured_prompts,
+    memory_text,
+    rough_tokens,
+)
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit, Scheme
@@ -46,7 +53,12 @@ def describe(settings: TrainConfig) -> None:
         CreditflowError: the run would fail at its start or in its first rollout.
     """
     scheme = make_scheme(settings)
-    engine = _engine(settings)
+    unchecked = []
+    if settings.generation.backend == "vllm":  # which may be on the machine that trains, and not here
+        try:
+            vllm_release()
+        except MissingExtraError as error:
+            unchecked.append(f"the sampler was not checked: {error}")
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
     evaluation = settings.evaluation
     smoke_credit(settings, scheme, tasks[0])
@@ -61,7 +73,7 @@ def describe(settings: TrainConfig) -> None:
         f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
         file=sys.stderr,
     )
-    print("\n".join(f"# {line}" for line in (*engine, *needs)), file=sys.stderr)
+    print("\n".join(f"# {line}" for line in (*unchecked, *needs)), file=sys.stderr)
 
 
 def needs_of(settings: TrainConfig, tasks: list[Task], gpus: int = 1) -> list[str]:
@@ -69,7 +81,7 @@ def needs_of(settings: TrainConfig, tasks: list[Task], gpus: int = 1) -> list[st
 
     Args:
         settings: settings of the run.
-        tasks: its tasks, of which the expert plays a few.
+        tasks: its tasks, of which a random agent plays a few.
         gpus: GPUs that share weights and work, as verl's do.
 
     Raises:
@@ -79,12 +91,8 @@ def needs_of(settings: TrainConfig, tasks: list[Task], gpus: int = 1) -> list[st
     if sizes is None:
         models = f"one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
         return [model, f"neither memory nor hours are estimated: that needs {models}"]
-    try:
-        prompts = measured_prompts(settings, tasks, count)
-    except CreditflowError as error:  # an environment without an oracle has no expert; the run itself needs none
-        missing = f"GPU hours: no estimate, for which the environment's expert plays a few episodes: {error}"
-        return [model, memory_text(sizes, settings, gpus=gpus), missing]
-    # a policy's own prompts are not much longer than those that the expert is shown
+    prompts = measured_prompts(settings, tasks, count)
+    # a policy's own prompts are not much longer than those that a random agent is shown
     memory = memory_text(sizes, settings, gpus=gpus, longest=int(1.25 * prompts.longest))
     if settings.device == "cpu":
         return [model, memory, "hours are estimated for GPUs only"]
@@ -97,41 +105,19 @@ def needs_of(settings: TrainConfig, tasks: list[Task], gpus: int = 1) -> list[st
     return [model, memory, hours_text(sizes, settings, prompts, panels, gpus)]
 
 
-def _engine(settings: TrainConfig) -> list[str]:
-    """A line if vLLM samples and is not on this machine, which may not be the one that trains.
-
-    Raises:
-        ConfigError: its release was not tested.
-    """
-    if settings.generation.backend != "vllm":
-        return []
-    try:
-        vllm_release()
-    except MissingExtraError as error:
-        return [f"the sampler was not checked: {error}"]
-    return []
-
-
-class _SmokeTestAgent(RandomAgent):
+class _SmokeTestAgent(PromptReader):
     """A random agent that also fills every prompt, and writes and parses every action in the run's dialect."""
-
-    def __init__(self, settings: TrainConfig) -> None:
-        self._prompt, self._dialect = make_prompt(settings.prompting.prompt), make_dialect(settings.prompting.dialect)
-        self._prompting = settings.prompting
 
     def act(self, views: Any) -> Any:
         """One decision per view."""
-        later = "windowed" if self._prompting.history == "window" else "later"
-        for view in views:
-            for part in ("system", later if view.turns else "first"):
-                self._prompt.fill(part, slots_of(self._prompt, view, self._prompting.window))
+        dialect = make_dialect(self.settings.prompting.dialect)
         decisions = super().act(views)
         for view, decision in zip(views, decisions, strict=True):
             if isinstance(decision.action, str) and decision.action in view.info["admissible_actions"]:
-                parsed = self._dialect.parse(self._dialect.write(decision.action, "a thought"))
+                parsed = dialect.parse(dialect.write(decision.action, "a thought"))
                 if not parsed.valid:
                     raise ConfigError(
-                        f"prompting.dialect {self._prompting.dialect!r} cannot write {decision.action!r}: {parsed.reason}"
+                        f"prompting.dialect {self.settings.prompting.dialect!r} cannot write {decision.action!r}: {parsed.reason}"
                     )
         return decisions
 
@@ -170,7 +156,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         model, tokenizer = make_policy(settings, None, tasks)
         settings.prompting.conversations(tokenizer)
         _check_context(settings, model)
-        return _counted(model, tokenizer), _sizes(model), _counter(tokenizer)
+        return _counted(model, tokenizer), ModelSizes.of(model), _counter(tokenizer)
     folder = _local_snapshot(settings.model.path)
     if folder is None:
         if settings.prompting.chat not in ("template", "plain"):
@@ -195,16 +181,11 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         raise DataError(f"{folder}: has no weights (*.safetensors)")
     settings.prompting.conversations(tokenizer)
     _check_context(settings, model)
-    return _counted(model, tokenizer), _sizes(model), _counter(tokenizer)
+    return _counted(model, tokenizer), ModelSizes.of(model), _counter(tokenizer)
 
 
 def _counter(tokenizer: Any) -> Callable[[str], int]:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
-
-
-def _sizes(model: Any) -> ModelSizes | None:
-    tower = sum(p.numel() for p in model.model.visual.parameters()) if has_vision(model) else 0
-    return ModelSizes.of(model.config, tower)
 
 
 def _check_context(settings: TrainConfig, model: Any) -> None:

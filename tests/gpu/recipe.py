@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
-from creditflow.train.run.estimate.memory import GB, ModelSizes, memory_of
+from creditflow.train.run.estimate import ModelSizes, memory_gb
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
@@ -51,25 +51,22 @@ def recipe_iterations(folder: Path, toy: bool, overrides: Sequence[str] = ()) ->
     from creditflow.train.trainer import Trainer
 
     shutil.rmtree(folder, ignore_errors=True)
-    config = write_model(folder / "model", TOY_SIZES if toy else SIZES)
+    sizes = write_model(folder / "model", TOY_SIZES if toy else SIZES)
     own = (f"out={folder / 'run'}", f"model.path={folder / 'model'}", *COMMON, *(TOY if toy else ON_A_GPU))
     given = {setting.partition("=")[0] for setting in overrides}
     more = (*(setting for setting in own if setting.partition("=")[0] not in given), *overrides)
     settings: TrainConfig = load_settings(RECIPE, more)
-    sizes = ModelSizes.of(config)
-    if sizes is None:
-        raise ArithmeticError("the estimate of --dry-run does not know the family qwen2")
     total = 0 if toy else torch.cuda.get_device_properties(0).total_memory
     found: dict[str, Any] = {
         "parameters": sizes.parameters,
-        "table_gb": memory_of(sizes, settings, gpu_gb=round(total / GB)).peak / GB,
+        "table_gb": memory_gb(sizes, settings, gpu_gb=total / 1e9),
     }
     if not toy:
         torch.cuda.reset_peak_memory_stats()  # other pieces may have taken more
     Trainer(settings).run()
     if not toy:
         free, _ = torch.cuda.mem_get_info()
-        found |= {"allocated_gb": torch.cuda.max_memory_allocated() / GB, "used_gb": (total - free) / GB}
+        found |= {"allocated_gb": torch.cuda.max_memory_allocated() / 1e9, "used_gb": (total - free) / 1e9}
     records = [r for r in read_metrics(folder / "run" / "metrics.jsonl") if r["kind"] == "iteration"][1:]
     for name in records[0]:
         if name.startswith(("seconds_", "speed_", "push_")):
@@ -77,8 +74,8 @@ def recipe_iterations(folder: Path, toy: bool, overrides: Sequence[str] = ()) ->
     return found
 
 
-def write_model(folder: Path, sizes: dict[str, int]) -> Any:
-    """Write the model with random weights and a small tokenizer, and return its configuration."""
+def write_model(folder: Path, sizes: dict[str, int]) -> ModelSizes:
+    """Write the model with random weights and a small tokenizer, and return its sizes."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     tokenizer = build_tokenizer(["up down left right"] * 4, ScratchConfig(vocabulary=640))
@@ -87,6 +84,9 @@ def write_model(folder: Path, sizes: dict[str, int]) -> Any:
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     torch.manual_seed(0)
-    Qwen2ForCausalLM(config).save_pretrained(folder)
+    model = Qwen2ForCausalLM(config)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return config
+    found = ModelSizes.of(model)
+    assert found is not None
+    return found

@@ -14,8 +14,7 @@ import torch
 from creditflow.train.policy.samples import Row
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.engine import RolloutReport
-from creditflow.train.run.estimate.hours import GPUS, forward_flops, passes
-from creditflow.train.run.estimate.memory import ModelSizes
+from creditflow.train.run.estimate import GPUS, ModelSizes, forward_flops, passes
 from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
@@ -105,7 +104,7 @@ def row_sums(rows: Sequence[Row], model: Any, settings: TrainConfig) -> dict[str
         model: the policy; 0 FLOP if its family has no known sizes.
         settings: of the run.
     """
-    sizes = ModelSizes.of(model.config)
+    sizes = ModelSizes.of(model)
     plain = replace(settings, model=replace(settings.model, gradient_checkpointing=False))
     forward = sum(forward_flops(sizes, len(row), len(row)) for row in rows) if sizes is not None else 0.0
     return {"row_tokens": sum(map(len, rows)), "row_flops": passes(plain) * forward}

@@ -16,16 +16,16 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.tasks import panel_tasks, training_tasks
-from creditflow.train.run.estimate.hours import (
+from creditflow.train.run.estimate import (
     ARITHMETIC,
     EPISODES,
     GPUS,
     Prompts,
-    hours_of,
+    hours,
+    known_sizes,
     measured_prompts,
     range_text,
 )
-from creditflow.train.run.estimate.memory import known_sizes
 from creditflow.train.settings.schema import EnvConfig, load_settings
 
 __all__ = ["PUBLISHED", "Published", "estimated_hours", "pages", "recipes"]
@@ -58,10 +58,10 @@ HOURS = """
 
 The papers state few times. **GPU hours are estimated**, on one GPU of the kind in brackets, from the tokens of the recipe and the FLOP of the model. The middle of a range
 assumes all turns that are allowed, completions of half of the limit and {arithmetic:.0%} of the peak FLOP/s; its ends are half and twice as much. One iteration that was
-[measured on an H200](tests/evidence/gpu/README.md) took 1.6 times the middle, and RewardFlow's ALFWorld run 1.2 times.
+[measured on an H200](tests/evidence/gpu/README.md) took 1.6 times the middle, and RewardFlow's ALFWorld run 1.3 times.
 
 GraphGPO states one time, 291 s a step (section 5.2), but neither its task nor its model. On the 2 H100 of its smaller models, 150 such steps are 24 GPU hours
-without evaluations. The ALFWorld recipe would take about 27 by our estimate, and those of WebShop and Sokoban about 11, so the number is no measure of theirs.
+without evaluations. The ALFWorld recipe would take about 25 by our estimate, those of WebShop and Sokoban about 9 and 12, so the number is no measure of theirs.
 
 The estimate leaves out the environments' own time and assumes that every group is trained on. `--dry-run` prints the range for your settings. The tasks are the embedded ones, whose prompts may be shorter than the papers'.
 
@@ -96,7 +96,7 @@ def pages() -> dict[str, tuple[str, str]]:
     """One page with two rows per recipe: one of results, one of hours."""
     results = [["recipe", "what", "size", "result", "curve"]]
     measured: dict[str, Prompts] = {}
-    hours = [["recipe", "model", "the paper's hardware", "the paper's time", "GPU hours, estimated"]]
+    times = [["recipe", "model", "the paper's hardware", "the paper's time", "GPU hours, estimated"]]
     for name, text in recipes().items():
         group = setting(text, "max_trajectories") or setting(text, "group_size")  # a group is filled up with branches
         size = [setting(text, "tasks"), group, setting(text, "iterations")]
@@ -108,9 +108,9 @@ def pages() -> dict[str, tuple[str, str]]:
             estimate = "one core: about five minutes"
             if name != "quickstart":
                 estimate = f"{range_text(estimated_hours(name, stated.gpu, measured))} ({stated.gpu})"
-            hours.append([f"`{name}`", model, stated.hardware or "–", stated.time or "–", estimate])
+            times.append([f"`{name}`", model, stated.hardware or "–", stated.time or "–", estimate])
     head = HOURS.format(arithmetic=ARITHMETIC)
-    return {"how_to/reproduce": ("", f"{HEAD}\n{table(results)}{head}{table(hours)}{TAIL}")}
+    return {"how_to/reproduce": ("", f"{HEAD}\n{table(results)}{head}{table(times)}{TAIL}")}
 
 
 def estimated_hours(name: str, gpu: str, measured: dict[str, Prompts] | None = None) -> float:
@@ -137,7 +137,7 @@ def estimated_hours(name: str, gpu: str, measured: dict[str, Prompts] | None = N
         for panel in (evaluation.panel, evaluation.final_panel)
     )
     panels = (min(valid, evaluation.limit or valid), final)
-    return hours_of(sizes, settings, lengths[key], GPUS[gpu], panels)
+    return hours(sizes, settings, lengths[key], GPUS[gpu], panels)
 
 
 def _tasks(env: EnvConfig) -> tuple[Sequence[str], Callable[[str], Task]]:

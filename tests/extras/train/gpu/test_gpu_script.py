@@ -100,12 +100,14 @@ def test_iterations_of_a_recipe_are_measured_beside_the_memory_table(tmp_path: P
 
 
 def test_the_recipes_model_has_the_parameters_of_qwen() -> None:
+    import torch
     from gpu.recipe import SIZES
-    from transformers import Qwen2Config
+    from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    from creditflow.train.run.estimate.memory import ModelSizes, known_sizes
+    from creditflow.train.run.estimate import ModelSizes, known_sizes
 
-    sizes = ModelSizes.of(Qwen2Config(**SIZES, tie_word_embeddings=True))
+    with torch.device("meta"):
+        sizes = ModelSizes.of(Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True)))
     known = known_sizes("Qwen/Qwen2.5-1.5B-Instruct")
     assert sizes is not None and known is not None
     assert sizes.parameters == known.parameters == 1_543_714_304

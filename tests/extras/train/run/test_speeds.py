@@ -15,8 +15,7 @@ from helpers.models.training_runs import Make
 from creditflow import credit
 from creditflow.train.policy.samples import Row
 from creditflow.train.rollout.engine import RolloutReport
-from creditflow.train.run.estimate.hours import forward_flops
-from creditflow.train.run.estimate.memory import ModelSizes
+from creditflow.train.run.estimate import ModelSizes, forward_flops
 from creditflow.train.run.iteration_log import (
     entity_sums,
     format_iteration,
@@ -56,7 +55,7 @@ def test_the_arithmetic_of_rows_is_that_of_their_passes_without_recomputation(
         for n in (5, 7)
     ]
     found = row_sums(rows, run.model, run.settings)
-    sizes = ModelSizes.of(run.model.config)
+    sizes = ModelSizes.of(run.model)
     assert sizes is not None
     assert found["row_tokens"] == 12
     forward = forward_flops(sizes, 5, 5) + forward_flops(sizes, 7, 7)
