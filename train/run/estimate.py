@@ -248,7 +248,9 @@ def memory_gb(
     # an update: logits of a chunk, the weights that autocast keeps, activations of a micro-batch
     updating = min(update.logits_chunk, tokens) * sizes.vocabulary * (product + LOGITS_COPIES * FLOAT + sorts)
     updating += 2 * sizes.parameters if cast and base == FLOAT else 0
-    converted = (product if cast else FLOAT) if lora.rank and product < FLOAT else 0
+    converted = 0  # inputs that an adapter keeps in its own type
+    if lora.rank and product < FLOAT:
+        converted = product if cast else FLOAT
     updating += activation_bytes(
         sizes, tokens, base=base, product=product, converted=converted, checkpointing=model.gradient_checkpointing,
         packed=update.packing == "packed",
