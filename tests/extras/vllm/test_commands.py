@@ -127,14 +127,14 @@ def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: P
             log = tmp_path / f"{agent.partition(':')[0]}.jsonl"
             creditflow("eval", "--agent", agent, "--panel", "small-v1:valid", "--limit", "6", "--samples", "1", *ENV,
                        "--out", str(log))  # fmt: skip
-            logs[log.stem] = [one for one in read_jsonl(log) if one.group_id.endswith("#0")]
+            logs[log.stem] = [one for one in read_jsonl(log) if one.replica == 0]
         printed = creditflow("eval", "--agent", f"openai:{url}#nothing", "--panel", "small-v1:valid", code=2)
         assert "unknown model at" in printed
         log = tmp_path / "warm.jsonl"
         printed = creditflow("eval", "--agent", f"openai:{url}#{model}", "--panel", "small-v1:valid", "--limit", "2",
                           "--samples", "1", "--temperature", "0.7", *ENV, "--out", str(log))  # fmt: skip
         assert "processed_logprobs" in printed, "a server with raw log-probabilities must be noticed"
-        assert all((one.tokens is None) is not one.group_id.endswith("#0") for one in read_jsonl(log))
+        assert all((one.tokens is None) is not (one.replica == 0) for one in read_jsonl(log))
     assert len(logs["hf"]) == 6
     for kind in ("vllm", "openai"):
         for one, other in zip(logs["hf"], logs[kind], strict=True):
