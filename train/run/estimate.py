@@ -73,6 +73,7 @@ class ModelSizes(NamedTuple):
         tied: whether input and output embeddings are one matrix.
         positions: longest sequence in tokens.
         vision: the vision tower; None without.
+        head_norms: whether queries and keys are normalised, as in Qwen3.
     """
 
     parameters: int
@@ -86,6 +87,7 @@ class ModelSizes(NamedTuple):
     tied: bool
     positions: int
     vision: VisionSizes | None = None
+    head_norms: bool = False
 
     @classmethod
     def of(cls, model: Any) -> Self | None:
@@ -108,6 +110,7 @@ class ModelSizes(NamedTuple):
             bool(model.config.tie_word_embeddings),
             text.max_position_embeddings,
             vision,
+            model.config.model_type.startswith("qwen3"),
         )
 
     @property
@@ -153,7 +156,7 @@ KNOWN: Final = {
     "Qwen/Qwen2.5-VL-7B": ModelSizes(
         8292166656, 3584, 28, 28, 4, 128, 18944, 152064, False, 128000, VisionSizes(32, 1280, 3420, 4)
     ),
-    "Qwen/Qwen3-8B": ModelSizes(8190735360, 4096, 36, 32, 8, 128, 12288, 151936, False, 40960),
+    "Qwen/Qwen3-8B": ModelSizes(8190735360, 4096, 36, 32, 8, 128, 12288, 151936, False, 40960, head_norms=True),
     "models/smollm2": ModelSizes(134515008, 576, 30, 9, 3, 64, 1536, 49152, True, 8192),
 }
 
@@ -200,7 +203,7 @@ def activation_bytes(
 
     hidden, queries, keys = sizes.hidden, sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
     block = 2 * hidden * 3 * FLOAT  # two norms: the input, the normalised input in float32, and the result
-    block += (queries + keys) * (2 * FLOAT + product)  # norms of queries and keys
+    block += (queries + keys) * (2 * FLOAT * sizes.head_norms + product)  # normalised and rotated queries and keys
     block += (
         5 * queries + 4 * sizes.intermediate
     ) * product  # attention and its projection; gate, activation, up, product
@@ -217,7 +220,7 @@ LOGITS_COPIES: Final = 8  # float32 logits, scaled, log-softmax, its exponential
 SORTED: Final = 2 * FLOAT + 8 + 3  # sorted probabilities, their cumulative sums, int64 indices, three masks
 CACHE_ROOM: Final = 1.25  # slots of the sampler's cache relative to its tokens (transformers_backend.py)
 MEMORY_MEASURED: Final = (
-    "an upper bound: smollm2_sokoban took 3.3 GB on a CPU where this says 13, because its micro-batches were not full"
+    "an upper bound: smollm2_sokoban took 3.3 GB on a CPU where this says 12, because its micro-batches were not full"
 )
 
 

@@ -113,7 +113,7 @@ def test_a_measured_run_took_less_than_estimated_by_less_than_a_factor_of_four()
     # the process's largest resident size in one iteration that began with the trained model
     measured, sizes = 3.26, KNOWN["models/smollm2"]
     estimated = memory_gb(sizes, recipe("smollm2_sokoban", "device=cpu"))
-    assert measured < estimated < 4.1 * measured
+    assert measured < estimated < 4 * measured
     assert f"took {measured:.2g} GB on a CPU where this says {estimated:.2g}" in MEMORY_MEASURED
 
 
