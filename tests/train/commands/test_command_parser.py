@@ -66,7 +66,7 @@ def test_every_command_suggests_the_nearest_option(command: str, capsys: pytest.
             assert "did you mean" in refused([command, misspelt], capsys)
 
 
-@pytest.mark.parametrize("program", [*STUDIES, "creditflow.train.analyses.papers"])
+@pytest.mark.parametrize("program", [*STUDIES, "evidence.papers"])
 def test_every_program_suggests_the_nearest_option(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as found:
         run_program(program, ["--tracebakc"])

@@ -28,9 +28,9 @@ def search_log(tmp_path_factory):
 def test_an_analysis_is_a_program_that_prints_a_table_or_json(name, shown, search_log, capsys):
     if name == "egrpo":
         pytest.importorskip("scipy")
-    assert run_program("creditflow.train.analyses.papers", [name, str(search_log)]) == 0
+    assert run_program("evidence.papers", [name, str(search_log)]) == 0
     assert shown in capsys.readouterr().out
-    assert run_program("creditflow.train.analyses.papers", [name, str(search_log), "--json"]) == 0
+    assert run_program("evidence.papers", [name, str(search_log), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["groups"] == 6
     if name == "gdcr":  # a noisy expert answers correctly only once it has seen all the evidence
@@ -40,7 +40,7 @@ def test_an_analysis_is_a_program_that_prints_a_table_or_json(name, shown, searc
 def test_what_a_log_lacks_is_missing_data(tmp_path, capsys):
     log = tmp_path / "sokoban.jsonl"
     assert main(["rollout", "--agent", "noisy:0.4", "--limit", "1", "--group-size", "2", "--out", str(log)]) == 0
-    assert run_program("creditflow.train.analyses.papers", ["gdcr", str(log)]) == 3
+    assert run_program("evidence.papers", ["gdcr", str(log)]) == 3
     assert "needs an entity graph with an answer node" in capsys.readouterr().err
 
 

@@ -1,8 +1,8 @@
 """Analyses of three papers on a log: repeated states (RewardFlow), entities that rollouts name (E-GRPO), distance to the answer (GDCR).
 
-  python -m creditflow.train.analyses.papers rewardflow LOG.jsonl
-  python -m creditflow.train.analyses.papers egrpo LOG.jsonl
-  python -m creditflow.train.analyses.papers gdcr LOG.jsonl
+  python tests/evidence/papers.py rewardflow LOG.jsonl
+  python tests/evidence/papers.py egrpo LOG.jsonl
+  python tests/evidence/papers.py gdcr LOG.jsonl
 
 RewardFlow: the unique states of a group (eq. 1) and their fraction of all visits, by number of rollouts (figure 4). A
 sub-group of g of G rollouts contains a state that m rollouts visit, except in C(G − m, g) of the C(G, g) sub-groups.
@@ -26,6 +26,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -91,13 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
     parser.add_argument("paper", choices=ANALYSES, help=f"analysis, one of: {', '.join(ANALYSES)}")
     add_log_argument(parser)
-    parser.add_argument(
-        "--key", choices=["state", "text"], default="state", help="rewardflow: key by which two states are equal (default state)"
-    )  # fmt: skip
-    parser.add_argument(
-        "--match", choices=["normalized", "exact_substring"],
-        help="egrpo, gdcr: when a text mentions an entity, by normalised words (default of gdcr) or by the exact phrase (of egrpo)",
-    )  # fmt: skip
     add_json(parser, "print the results as JSON")
 
 
@@ -107,10 +101,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         NotDefined: the log lacks what the analysis needs.
     """
-    options = {"match": args.match} if args.match else {}
-    if args.paper == "rewardflow":
-        options = {"key": args.key}
-    finding = ANALYSES[args.paper](read_log(args), **options)
+    finding = ANALYSES[args.paper](read_log(args))
     if args.json:
         numbers = {"source": finding.source, **finding.numbers, "notes": finding.notes}
         print(json.dumps(nan_as_none(numbers), indent=1, allow_nan=False))
@@ -519,4 +510,5 @@ ANALYSES: Final[dict[str, Callable[..., Finding]]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(run_program("creditflow.train.analyses.papers"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.exit(run_program("evidence.papers"))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from evidence.papers import BINS, NotDefined, bins, match_rates
 from helpers.episodes.search_logs import TASK, question, rollout
-
-from creditflow.train.analyses.papers import BINS, NotDefined, bins, match_rates
 
 
 def test_entities_named_in_thoughts_count_and_retrieved_ones_do_not():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from evidence.papers import NotDefined, answer_distances, clustered_correlation, read_group
 from helpers.episodes.search_logs import TASK, question, rollout
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.analyses.papers import NotDefined, answer_distances, clustered_correlation, read_group
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 
 RIGHT = rollout("right", [("", "Inception is a film"), ("Inception then", "by Nolan"), ("", "London")], True)

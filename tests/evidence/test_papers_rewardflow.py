@@ -6,11 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from evidence.papers import NotDefined, expected_unique, repeated_states
 from helpers.episodes.builders import group, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.train.analyses.papers import NotDefined, expected_unique, repeated_states
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 
 
