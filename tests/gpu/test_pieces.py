@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 import pytest
-from gpu.pieces import OutOfTimeError, Piece, ResultsFile, figures, plan
+from gpu.pieces import OutOfTimeError, Piece, ResultsFile, figures
 from helpers.shared_data import ROOT
 
 from creditflow.envs.errors import DataError, MissingExtraError
@@ -34,34 +34,6 @@ class Counted:
             return {"value": len(name)}
 
         return [Piece(name, 10.0, partial(work, name)) for name in ("a/1", "a/2", "b/1")]
-
-
-@pytest.mark.parametrize("stop", [0, 1, 2, 3])
-def test_a_run_killed_after_any_piece_goes_on_with_the_next(tmp_path, stop):
-    path, counted = tmp_path / "gpu.json", Counted()
-    first = opened(path)
-    for piece in counted.pieces()[:stop]:
-        first.run(piece)
-    again = opened(path)  # nothing but the file is left
-    for piece in counted.pieces():
-        again.run(piece)
-    assert counted.runs == ["a/1", "a/2", "b/1"]
-    stored = json.loads(path.read_text(encoding="ascii"))["checks"]
-    assert [(name, one["value"]) for name, one in stored.items()] == [("a/1", 3), ("a/2", 3), ("b/1", 3)]
-
-
-def test_a_kill_between_two_writes_leaves_the_former_file(tmp_path):
-    path = tmp_path / "gpu.json"
-    results = opened(path)
-    results.run(Piece("a", 1.0, lambda _: {"value": 1}))
-    before = path.read_bytes()
-
-    def killed(_seconds):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        results.run(Piece("b", 1.0, killed))
-    assert path.read_bytes() == before
 
 
 def test_a_failed_piece_is_a_result_and_is_tried_again(tmp_path):
@@ -120,20 +92,6 @@ def test_every_result_has_the_commit_of_its_code(tmp_path):
         results.commit = commit
         results.run(Piece(f"of {commit}", 1.0, lambda _: {}))
     assert {name: one["commit"] for name, one in results.data["checks"].items()} == {"of one": "one", "of two": "two"}
-
-
-def test_a_piece_is_told_how_long_it_may_take(tmp_path):
-    results = opened(tmp_path / "gpu.json", 5.0)
-    results.run(Piece("a", 1.0, lambda seconds: {"told": seconds}))
-    assert 0.0 < results.data["checks"]["a"]["told"] <= 5.0
-
-
-def test_the_plan_counts_what_is_left(tmp_path):
-    results = opened(tmp_path / "gpu.json")
-    pieces = Counted().pieces()
-    results.run(pieces[0])
-    lines = [line.split() for line in plan(pieces, results).splitlines()]
-    assert lines[2:] == [["a", "1", "1", "10", "10"], ["b", "1", "0", "10", "20"]]
 
 
 def test_the_page_has_the_figures_of_the_stored_file() -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from evidence.settings.design import COLUMNS, Design, pairs_of
-from evidence.settings.protocol import PRESET, crossed_cells, crossed_rows, factors, order_rows
+from evidence.settings.protocol import PRESET, crossed_cells, crossed_rows, factors
 
-from creditflow.envs.errors import DataError
 from creditflow.train.bench.document import read_results
 from creditflow.train.bench.shared.cells import run_unit
 
@@ -35,31 +34,6 @@ def table(value=area, methods=("grpo", "graphgpo", "grouptd")):
     return {"columns": [*FACTORS, *COLUMNS], "rows": rows}
 
 
-def test_a_design_has_the_values_of_its_table():
-    found = Design(table())
-    assert found.factors == FACTORS
-    assert found.areas["grpo"].shape == (6, SEEDS)
-    for setting, areas in zip(found.settings, found.areas["grpo"], strict=True):
-        np.testing.assert_array_equal(areas, [area("grpo", setting, seed) for seed in range(SEEDS)])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda rows: rows.pop(1), "missing"),
-        (lambda rows: rows.append(rows[0]), "twice"),
-        (lambda rows: rows[0].pop(), "has 6 entries"),
-    ],
-)
-def test_a_missing_repeated_or_short_row_is_rejected(change, message):
-    data = table()
-    change(data["rows"])
-    with pytest.raises(DataError, match=message):
-        Design(data)
-    with pytest.raises(DataError, match="ends with the columns"):
-        Design({"columns": ["value"], "rows": []})
-
-
 def test_an_order_that_one_optimiser_removes_depends_on_it_and_on_nothing_else():
     pairs = {(pair.better, pair.worse): pair for pair in pairs_of(Design(table()), ["grpo", "graphgpo", "grouptd"])}
     close = pairs["grouptd", "graphgpo"]
@@ -78,12 +52,6 @@ def test_noise_is_no_dependence():
 
     (pair,) = pairs_of(Design(table(noisy, ("grpo", "grouptd"))), ["grpo", "grouptd"])
     assert pair.factors == ()
-
-
-def test_the_table_names_the_factor():
-    rows = {row[0]: row for row in order_rows(Design(table()))[1:]}
-    assert "optimiser (KL steps +6.0" in rows["grouptd − graphgpo"][-1]
-    assert rows["grouptd − grpo"][2:] == ["6 of 6", "0 of 6", "no factor"]
 
 
 def test_loss_average_centring_scale_and_optimiser_are_crossed():

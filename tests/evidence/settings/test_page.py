@@ -84,11 +84,19 @@ def test_results_of_another_seed_are_not_mixed_in(tmp_path):
     assert file.read_text("utf-8") == first
 
 
-@pytest.mark.parametrize("number", [3, 250])
-@pytest.mark.parametrize("file", ["results.jsonl", "second.jsonl"])
+# every kind of task, key, outcome and start, under both updates; a few methods, as the curve of one does not depend on the others
+AGAIN = ("grpo", "stateless", "grouptd, centred", "grpo, dynamic sampling")
+JOBS = [("results.jsonl", number) for number in (3, 12, 82, 112, 118, 120, 124)] + [
+    ("second.jsonl", 3),
+    ("second.jsonl", 250),
+]
+
+
+@pytest.mark.parametrize(("file", "number"), JOBS)
 def test_stored_jobs_run_again_give_their_numbers(file, number):
     row = rows_of(HERE / file)[number]
     [setting] = [setting for setting in settings() if str(setting) == row["setting"]]
-    again = measure(setting, [*row["values"], *row["undefined"]], row["seed"], row["unit"])
-    for method, values in row["values"].items():
-        assert again["values"][method] == pytest.approx(values, abs=1e-4), method
+    again = measure(setting, [name for name in AGAIN if name in row["values"]], row["seed"], row["unit"])
+    assert again["values"]
+    for method, values in again["values"].items():
+        assert row["values"][method] == pytest.approx(values, abs=1e-4), method

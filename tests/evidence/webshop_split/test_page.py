@@ -79,21 +79,3 @@ def test_a_worker_has_the_price_limits_of_the_original_under_its_seed():
     count = Counter(goal.asin for goal in one.goals)
     limits = dict(zip((p.asin for p in products if p.asin in count), run.limits_of(products, count, 7), strict=True))
     assert {goal.asin: goal.price_cap for goal in other.goals} == limits
-
-
-def test_both_policies_of_a_job_start_equal_and_a_shared_one_has_no_pairs():
-    player = run.Player(run.open_shop("sample"))
-    seen = player.first(0).seen
-    assert np.allclose(run.Policy("words").probabilities(seen), run.Policy("shared").probabilities(seen))
-    policy = run.Policy("shared")
-    policy.update([(seen, 0, 1.0)], 1.0)
-    assert not policy.pairs.any()
-
-
-def test_a_step_raises_the_probability_of_an_action_with_a_positive_advantage():
-    seen = run.Player(run.open_shop("sample")).first(0).seen
-    for kind in run.RATES:
-        policy = run.Policy(kind)
-        before = policy.probabilities(seen)[1]
-        policy.update([(seen, 1, 1.0)], 0.1)
-        assert policy.probabilities(seen)[1] > before

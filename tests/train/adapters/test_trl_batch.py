@@ -54,15 +54,6 @@ def columns(*pairs: tuple[Group, Credit], names: list[str], size: int = 1) -> li
     return [row for [row] in episodes]
 
 
-def test_the_prompt_is_everything_before_the_first_sampled_token_and_the_rest_is_the_completion() -> None:
-    [one] = columns(scored("a", [(3, 2), (2, 1)]), names=["a"])
-    assert one.prompt_ids == [100, 101, 102]
-    assert one.completion_ids == [103, 104, 105, 106, 107]
-    assert one.loss_mask == [1, 1, 0, 0, 1]
-    assert one.advantages == [1.0, 1.0, 0.0, 0.0, 2.0]
-    assert one.logprobs == [-0.5, -0.5, 0.0, 0.0, -0.5]
-
-
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=6))
 def test_columns_hold_the_advantages_of_broadcast_to_tokens(spans: Spans) -> None:
     group, credit = scored("a", spans)
@@ -139,10 +130,6 @@ def arguments(**changes: Any) -> SimpleNamespace:
         "importance_sampling_level": "token",
     }  # fmt: skip
     return SimpleNamespace(**values | changes)
-
-
-def test_plain_settings_pass() -> None:
-    check_arguments(arguments(), tasks=2)
 
 
 @pytest.mark.parametrize(

@@ -90,13 +90,6 @@ def test_a_file_without_results_is_rejected(text, tmp_path, capsys):
     assert "results.json" in capsys.readouterr().err
 
 
-def test_fingerprints_differ_if_settings_differ():
-    from creditflow.train.bench.jobs import fingerprint
-
-    assert fingerprint("a", 1) == fingerprint("a", 1)
-    assert fingerprint("a", 1) != fingerprint("a", 2)
-
-
 def test_a_played_suite_gives_the_reason_why_exact_metrics_are_missing(tmp_path, capsys):
     command = [*SMOKE, "--envs", "webshop", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
     assert main(command) == 0

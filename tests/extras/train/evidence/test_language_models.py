@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pytest
 import torch
-from evidence.language_models.model_policy import flat_parameters, load_parameters, parameter_vector
+from evidence.language_models.model_policy import flat_parameters
 from evidence.language_models.run import learn, measure_families, warm_up
 from evidence.language_models.setting import (
     Setting,
@@ -18,15 +18,12 @@ from evidence.language_models.setting import (
     family_tokenizer,
     open_family,
     open_setting,
-    parameters_of,
-    parameters_text,
 )
-from evidence.language_models.training import demonstrated_states, expert_table, imitate
+from evidence.language_models.training import demonstrated_states, imitate
 from evidence.language_models.work import WORK as FULL
 from evidence.language_models.work import LearningWork, TurnForm, WarmUpWork
 
 from creditflow.train.bench.exact.simulate import ArrayGroup
-from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.train.bench.jobs import JobRunner
 from creditflow.train.bench.learning.batch import ascent_weights, batch_credit, loss_turns
 from creditflow.train.bench.learning.stack import split_rows
@@ -194,26 +191,6 @@ def test_every_completion_has_the_probability_of_its_tokens_one_after_the_other(
     np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-5)
 
 
-def test_a_planning_expert_plans_shortest_paths_and_follows_them():
-    setting = open_setting("pits", replace(WORK, form=PLAN), 3, "cpu")
-    mdp = setting.pool[0].mdp
-    table = expert_table(mdp, 0.5)
-    assert table.shape == (mdp.size, 65)
-    np.testing.assert_allclose(table.sum(axis=1), 1.0)
-    joint = table[:, :-1].reshape(mdp.size, 4, 4, 4)
-    optimal = mdp.optimal[:, :4]
-    alive = optimal.any(axis=1)
-    assert joint[alive].sum(axis=(2, 3))[~optimal[alive]].max() == 0.0
-    share = np.einsum("spqp->s", joint)  # the action is the first move of its plan
-    np.testing.assert_allclose(share, (0.5 + 0.1) / 0.9)
-    for state in np.flatnonzero(alive).tolist():
-        for first in np.flatnonzero(optimal[state]).tolist():
-            after = int(mdp.likely[state, first])
-            if after < mdp.size:
-                planned = joint[state, first].sum(axis=1) > 0.0
-                np.testing.assert_array_equal(planned, optimal[after])
-
-
 @pytest.mark.parametrize(
     "changes", [{"keys": "merged"}, {"keys": "fresh"}, {"wrong": 0.3}], ids=["merged", "fresh", "wrong"]
 )
@@ -229,29 +206,6 @@ def test_keys_and_wrong_outcomes_change_what_a_scheme_learns_and_not_what_it_sta
     assert plain[-1]["train"] != changed[-1]["train"]
 
 
-def test_the_exact_gradient_is_the_derivative_of_exact_success(warm):
-    setting, _, _ = warm
-    policy = setting.policy
-    tables = policy.probabilities([0, 1])
-    mdps = [policy.tasks[i].mdp for i in (0, 1)]
-    gradient = policy.gradient([0, 1], [policy_gradient(mdp, table) for mdp, table in zip(mdps, tables, strict=True)])
-    size = 1e-2 / float(np.linalg.norm(gradient))
-
-    def total(step: float) -> float:
-        moved = policy.moved(gradient, step).probabilities([0, 1])
-        return sum(float(success(mdp, table)) for mdp, table in zip(mdps, moved, strict=True))
-
-    slope = (total(size) - total(-size)) / (2.0 * size)
-    assert slope == pytest.approx(float(gradient @ gradient), rel=0.02)
-
-
-def test_parameters_survive_a_round_trip_through_text(warm):
-    setting, _, _ = warm
-    before = parameter_vector(setting.model)
-    load_parameters(setting.model, parameters_of(parameters_text(setting.model)))
-    np.testing.assert_array_equal(parameter_vector(setting.model), before)
-
-
 def test_the_whole_study_runs_and_all_methods_of_a_seed_start_from_one_model(tmp_path):
     family = measure_families(WORK, 5, "cpu", JobRunner(tmp_path, "study", 1))["pits"]
     assert {name: len(curves) for name, curves in family["runs"].items()} == dict.fromkeys(WORK.methods, WORK.seeds)
@@ -260,35 +214,3 @@ def test_the_whole_study_runs_and_all_methods_of_a_seed_start_from_one_model(tmp
             assert curves[seed][0]["held_out"] == start["held_out"]
     for floor in family["floors"]:
         assert floor["imitation"].keys() == {"same", "clean"} and 0.1 <= floor["best"]["temperature"] <= 1.0
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_another_run_has_other_tasks(family):
-    first, second = (
-        {task.canonical_id for split in ("train", "test") for task in family_tasks(family, split, 48, seed)}
-        for seed in (0, 1)
-    )
-    assert len(first) == len(second) == 96
-    # small levels may be equal up to symmetry by chance
-    assert len(first & second) <= 5
-
-
-def test_a_warm_up_stops_when_it_is_enough():
-    setting = open_setting("pits", WORK, 3, "cpu")
-    work, asked = WarmUpWork(4, 0.5, 35, batch=2), []
-
-    def tokens(enough):
-        policy = setting.policy
-        visited = demonstrated_states(setting.pool, work.episodes, work.noise, np.random.default_rng(0))
-        imitate(policy, visited, work, work.steps, np.random.default_rng(1), enough=enough)
-        return policy.tokens
-
-    whole = tokens(None)
-
-    def never():
-        asked.append(1)
-        return False
-
-    assert tokens(never) == whole
-    assert len(asked) == 3  # at steps 10, 20 and 30
-    assert tokens(lambda: True) < whole / 2

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from gpu import speed
 from gpu.checks import checks, vllm_calls
 from gpu.gradients import gradient_gap, within
 from helpers.models.transformers_engine import TransformersEngine, toy_model
@@ -56,27 +55,6 @@ def test_packed_rows_with_another_gradient_are_found(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(ArithmeticError, match="packed rows: off by"):
         named["shared-prompts"]()
-
-
-def test_the_peak_of_a_measurement_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an earlier one took, here 4 GiB, is not in it."""
-    peak = 4 * 2**30
-
-    def reset(_device: Any) -> None:
-        nonlocal peak
-        peak = 0
-
-    def work() -> None:
-        nonlocal peak
-        peak = max(peak, 2**30)
-
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", reset)
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _device: peak)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: None)
-    seconds, found = speed._measured(work, torch.device("cuda"), 3)
-    assert found == 1.0
-    assert seconds >= 0.0
-    assert speed._measured(work, torch.device("cpu"), 1)[1] == 0.0
 
 
 def test_what_is_not_a_number_is_not_within_any_limit() -> None:

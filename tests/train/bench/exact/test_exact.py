@@ -38,13 +38,6 @@ def test_advantages_of_a_chain():
     assert exact.advantage[1, 0].tolist() == pytest.approx([0.0, 0.0])  # one turn left is too few
 
 
-def test_gradient_of_a_chain_by_hand():
-    pi = policy()
-    j = pi[0, 0] * pi[1, 0]
-    by_hand = [[j * (1 - pi[0, 0]), -j * pi[0, 1]], [j * (1 - pi[1, 0]), -j * pi[1, 1]], [0, 0]]
-    np.testing.assert_allclose(policy_gradient(chain(), pi), by_hand, atol=1e-15)
-
-
 def random_task(kind, seed):
     mdp = grid_mdp(generate_layout(kind, np.random.Generator(np.random.PCG64(seed))), 12)
     return mdp, np.random.default_rng(seed).normal(size=(mdp.size, 4))

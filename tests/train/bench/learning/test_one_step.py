@@ -60,28 +60,6 @@ def test_the_sampled_gradient_of_exact_advantage_is_unbiased():
     assert measured["bias2"] < 0.02
 
 
-def test_outcome_credit_without_baseline_is_unbiased_too():
-    # score-function identity: R_i on every turn has the same mean gradient as A
-    evaluator, groups = evaluator_and_groups(n=3000)
-    gradients = np.stack([sampled_gradient(evaluator, g, credit.Credit.of(g, outcome=g.arrays.score)) for g in groups])
-    error = gradients.std(axis=0) / np.sqrt(len(groups))
-    assert (
-        np.abs(gradients.mean(axis=0) - policy_gradient(evaluator.mdp, evaluator.policy)) <= 4 * error + 1e-12
-    ).all()
-
-
-def test_bias_and_variance_of_a_known_distribution():
-    # g = (3, ±2) with equal chance: E g = (3, 0), tr Cov = 4; against g* = (1, 1)
-    gradients = np.array([[[3.0, 2.0]], [[3.0, -2.0]]] * 5000)
-    target = np.array([[1.0, 1.0]])
-    measured = moments(gradients, target)
-    alpha = 3.0 / 9.0
-    assert measured["bias2"] == pytest.approx(0.5, abs=1e-3)
-    assert measured["variance"] == pytest.approx(alpha**2 * 4.0 / 2.0, rel=1e-2)
-    assert measured["cos_mean"] == pytest.approx(np.sqrt(0.5), abs=1e-3)
-    assert measured["cos_batch"] == pytest.approx(0.5 * (5 + 1) / np.sqrt(13 * 2), abs=1e-12)
-
-
 def test_moments_of_a_stream_are_those_of_all_gradients():
     rng = np.random.default_rng(0)
     exact, gradients = rng.standard_normal(6), rng.standard_normal((20, 6)) + 0.4

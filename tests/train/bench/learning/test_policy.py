@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import table_policy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,18 +101,6 @@ def test_a_step_has_the_divergence_that_it_was_asked_for(seed, target, scale):
     assert size > 0.0
     np.testing.assert_allclose((visits * (old * np.log(old / new)).sum(axis=1)).sum(), target, rtol=2e-6)
     assert policy_divergence(old, new, visits) == pytest.approx(target, rel=2e-6)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0, 1e4])
-def test_a_table_takes_steps_of_the_requested_divergence(scale):
-    rng = np.random.default_rng(0)
-    logits, direction = rng.standard_normal((2, 30, 4))
-    visits = rng.dirichlet(np.ones(30))
-    table, flat = table_policy(logits), np.append(scale * direction, np.zeros((1, 4)), axis=0).ravel()
-    moved, size = matched_step(table, [0], flat, visits, 0.01)
-    old, new = table.probabilities([0])[0], moved.probabilities([0])[0]
-    assert policy_divergence(old, new, visits) == pytest.approx(0.01, rel=2e-6)
-    assert table.divergence_along([0], flat, visits)(size) == pytest.approx(0.01, rel=2e-6)
 
 
 @pytest.mark.parametrize("kind", MAPS)

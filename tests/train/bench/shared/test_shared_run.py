@@ -2,15 +2,12 @@
 
 import pytest
 
-from creditflow.train.bench.document import read_results
 from creditflow.train.bench.report.page import document_text, headline
 from creditflow.train.bench.report.sanity import BenchmarkBrokenError, require_sane, sanity_checks
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.verdicts import verdicts
-from creditflow.train.cli import main
 
 SCHEMES = {"grpo", "rloo", "graphgpo", "grouptd"}
-COMMAND = ["bench", "--preset", "smoke", "--seed", "5", "--envs", "shared", "--schemes", "grpo,rloo,graphgpo,grouptd"]
 
 
 def test_all_sanity_checks_pass(document):
@@ -37,26 +34,6 @@ def test_the_report_states_the_suite_in_words(document, shared_out):
     assert len(verdicts(document)) == 2
 
 
-def changed(document, method, metric, value):
-    for study in document["suites"][0]["studies"]:
-        study["endpoints"][metric][method] = [[value]] * len(study["endpoints"][metric][method])
-    return document
-
-
-@pytest.mark.parametrize(
-    ("method", "metric", "value", "broken"),
-    [
-        ("grouptd", "cos_batch", 0.999, "best one-batch cosine"),
-        ("flipped(oracle_adv)", "gain", 0.01, "makes the policy worse"),
-        ("shuffled(oracle_adv)", "gain", 2.0, "shuffled\\(oracle_adv\\) gains less"),
-        ("shuffled(grouptd)", "gain", 2.0, "shuffled\\(grouptd\\) does not gain clearly more"),
-    ],
-)
-def test_a_control_that_misbehaves_breaks_the_benchmark(document, method, metric, value, broken):
-    with pytest.raises(BenchmarkBrokenError, match=broken):
-        require_sane(changed(document, method, metric, value))
-
-
 def test_grpo_equal_to_rloo_breaks_the_benchmark(document):
     for study in document["suites"][0]["studies"]:
         study["endpoints"]["gain"]["rloo"] = study["endpoints"]["gain"]["grpo"]
@@ -73,17 +50,3 @@ def test_curves_that_start_apart_or_learn_from_negated_credit_break_the_benchmar
     curves["flipped(oracle_adv)"][0][-1] = 0.9
     with pytest.raises(BenchmarkBrokenError, match="lowers the success rate"):
         require_sane(document)
-
-
-def test_a_run_without_controls_is_no_benchmark(document):
-    for study in document["suites"][0]["studies"]:
-        del study["endpoints"]["gain"]["oracle_adv"]
-    with pytest.raises(BenchmarkBrokenError, match="the controls were measured"):
-        require_sane(document)
-
-
-def test_several_workers_give_the_same_numbers(document, tmp_path):
-    assert main([*COMMAND, "--workers", "2", "--out", str(tmp_path)]) == 0
-    again, one = read_results(tmp_path / "results.json")["suites"][0], document["suites"][0]
-    del one["cost"], again["cost"]  # milliseconds
-    assert one == again
