@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.envs.files.checksummed_folder import HEADER, write_checksums
 
 DEEP: Any = "DEEP"  # stands for nesting that json.dumps could not write
 HOSTILE: list[Any] = [
@@ -89,31 +87,6 @@ def worse_file(data: bytes, rng: np.random.Generator) -> bytes:
         return "\n".join(lines).encode("utf-8", "replace")
     except ValueError:
         return worse_bytes(data, rng)
-
-
-def worse_sealed(folder: Path, rng: np.random.Generator) -> None:
-    """Damage one file of a checksummed folder and write new checksums, which match."""
-    header = json.loads((folder / HEADER).read_text())
-    files = header.pop("files")
-    kind = header.pop("format")
-    header.pop("checksum")
-    (folder / HEADER).unlink()
-    if rng.random() < 0.3:
-        header = json.loads(worse_json(json.dumps(header), rng).replace("[" * 2_000 + "]" * 2_000, "[[]]"))
-    else:
-        names = sorted(files)
-        path = folder / names[int(rng.integers(0, len(names)))]
-        data = path.read_bytes()
-        if len(data) % 4 == 0 and data and rng.random() < 0.6:  # numbers
-            numbers = np.frombuffer(data, "<i4").copy()
-            numbers[int(rng.integers(0, len(numbers)))] = rng.integers(-(2**31), 2**31)
-            data = numbers.tobytes()
-        elif rng.random() < 0.5 and path.suffix == ".bin":
-            data = zlib.compress(bytes(10**8)).ljust(len(data), b"\0")[: len(data)]
-        else:
-            data = worse_file(data, rng)
-        path.write_bytes(data)
-    write_checksums(folder, kind, header if isinstance(header, dict) else {})
 
 
 def refusals(path: Path, good: bytes, read: Callable[[], object], tries: int, seed: int) -> int:

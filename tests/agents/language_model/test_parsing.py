@@ -49,14 +49,6 @@ def test_a_dialect_parses_what_it_writes(action: str, thought: str) -> None:
         assert (parsed.action, parsed.valid) == (action, True)
 
 
-@given(st.text())
-def test_any_text_is_parsed_without_error(text: str) -> None:
-    for name in ("bare", "think", "action", "verl_agent:alfworld", "verl_agent:webshop", "verl_agent:sokoban",
-                 "verl_agent:search"):  # fmt: skip
-        parsed = make_dialect(name).parse(text)
-        assert parsed.valid == (parsed.reason == "")
-
-
 def test_unknown_dialects_suggest_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match="did you mean 'think'"):
         make_dialect("thinks")

@@ -51,6 +51,7 @@ def _read(name: str) -> Callable[[bytes, Path], None]:
             raise MismatchError("a log changes when it is read and written again")
         if [dict(g.task) for g in again] != [dict(g.task) for g in grouped]:
             raise MismatchError("a task's payload changes when its log is written and read again")
+        read_groups(path, by="task")
 
     return read
 

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.pretrained import PromptingConfig, read_agent_file, write_agent_file
+from creditflow.agents.language_model.pretrained import (
+    PromptingConfig,
+    folder_end_ids,
+    read_agent_file,
+    write_agent_file,
+)
 from creditflow.envs.wikisearch.grading.grade import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
@@ -117,6 +122,11 @@ TARGETS = (
     Target(
         name="records/agent", read=_reads("agent.json", read_agent_file), seeds=_agents, mutate=mutate_json, cases=80,
         place="agent.json", traps=lambda: _HOSTILE,
+    ),
+    Target(
+        name="records/generation", read=_reads("generation_config.json", lambda path: folder_end_ids(str(path.parent))),
+        seeds=lambda _: [b'{"eos_token_id": [1, 2], "pad_token_id": 0}'], mutate=mutate_json, cases=80,
+        place="generation_config.json", traps=lambda: _HOSTILE,
     ),
     Target(
         name="records/marks", read=_scores, seeds=lambda _: [b'{"key": "k", "score": 0.5}\n'], mutate=mutate_lines, cases=80,

@@ -81,18 +81,6 @@ def record(product):
     }
 
 
-def write_files(path, products):
-    """Products as WebShop's three files, one malformed record among them."""
-    entries = {
-        p.asin: {"attributes": list(p.attributes)}
-        | ({"instruction": f"Find me {p.query}", "instruction_attributes": list(p.attributes[:2])} if i % 3 else {})
-        for i, p in enumerate(products[:-2])
-    }
-    (path / "items_shuffle_1000.json").write_text(json.dumps([*map(record, products), {"asin": "bad", "name": 5}]))
-    (path / "items_ins_v2_1000.json.gz").write_bytes(gzip.compress(json.dumps(entries).encode(), mtime=0))
-    (path / "items_human_ins.json").write_text(json.dumps({products[3].asin: HUMAN, "elsewhere": HUMAN}))
-
-
 def with_two_groups(env):
     """Take the env to the page of a product with two option groups."""
     for seed in range(100):

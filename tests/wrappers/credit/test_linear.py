@@ -144,14 +144,3 @@ def test_four_times_the_turns_take_about_four_times_the_work(name, options, buil
     assert (small > 400).all(), "the counters count nothing"
     for size, turns in ((16, 40), (4, 160)):
         assert (cost(name, options, build, size, turns) / small <= ALLOWED).all()
-
-
-def test_the_counters_detect_quadratic_work():
-    def work(n):
-        x = np.arange(float(n)).view(Counted)
-        before = Counted.touched
-        for i in range(n):
-            (x == i).any()
-        return Counted.touched - before
-
-    assert work(400) / work(100) > 12

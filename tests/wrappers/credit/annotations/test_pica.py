@@ -1,4 +1,4 @@
-"""PiCA: worked examples, what its options repair, and what it rejects."""
+"""PiCA: what its options repair, and what it rejects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
-from hypothesis import given
-from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.wrappers.credit import CreditError
@@ -31,31 +29,6 @@ def pica(*members, **parameters):
     return credit.make("pica", **parameters).assign(group(*members))
 
 
-def test_the_reward_of_a_turn_is_the_change_of_the_log_probability_of_success():
-    c = pica(with_success_values(walk("s a g"), [0.25, 0.5, 1.0]), **PLAIN)
-    np.testing.assert_allclose(c.flat_step_rewards, [math.log(2), math.log(2)])
-    np.testing.assert_allclose(c.flat_advantages, [1 + 2 * math.log(2), 1 + math.log(2)])
-    assert c.outcome_advantages.tolist() == [1.0]
-
-
-def test_the_penalty_starts_at_the_third_turn_and_grows():
-    c = pica(with_success_values(walk("s a b c d e g"), [0.5] * 7), penalty=0.2, penalty_growth=1.5)
-    np.testing.assert_allclose(c.diagnostics["penalty"], [0, 0, 0.2, 0.3, 0.45, 0.675])
-    assert c.flat_step_rewards.tolist() == [0.0] * 6  # the shaping alone
-
-
-@given(f=st.lists(st.floats(1e-3, 1.0), min_size=2, max_size=8))
-def test_the_shaping_sums_to_the_difference_of_the_ends(f):
-    c = pica(with_success_values(walk([f"s{t}" for t in range(len(f))]), f))
-    assert c.flat_step_rewards.sum() == pytest.approx(math.log(f[-1]) - math.log(f[0]), abs=1e-9)
-
-
-def test_the_same_relative_gain_gets_the_same_reward_at_every_turn():
-    early = pica(with_success_values(walk("s a b g"), [0.1, 0.2, 0.2, 0.2]), **PLAIN).flat_step_rewards
-    late = pica(with_success_values(walk("s a b g"), [0.1, 0.1, 0.1, 0.2]), **PLAIN).flat_step_rewards
-    assert early[0] == pytest.approx(late[2])
-
-
 def test_without_a_floor_one_wrong_prediction_outweighs_the_outcome():
     wrong = with_success_values(walk("s a x", "failed"), [0.5, 0.5, 0.0])
     assert pica(wrong, **PLAIN).flat_step_rewards[-1] < -9.0
@@ -70,17 +43,6 @@ def test_the_last_prediction_adds_reward_unless_final_is_neutral():
     assert neutral == pytest.approx([-math.log(0.5)] * 2)
     by_outcome = [r.sum() for r in pica(sure, honest, **PLAIN, final="outcome", log_floor=-3.0).step_rewards]
     assert by_outcome == pytest.approx([-3.0 - math.log(0.5)] * 2)
-
-
-def test_gae_takes_a_critics_values_of_the_states_before():
-    trajectory = with_success_values(walk("s a g"), [0.5] * 3)
-    turns = [
-        replace(turn, values={**turn.values, "value.critic": v})
-        for turn, v in zip(trajectory.turns, (0.25, 0.75), strict=True)
-    ]
-    c = pica(replace(trajectory, turns=tuple(turns)), **PLAIN, baseline="critic", discount=1.0, gae_lambda=0.5)
-    np.testing.assert_allclose(c.diagnostics["delta"], [0.5, 0.25])
-    np.testing.assert_allclose(c.flat_advantages, [0.625, 0.25])
 
 
 def test_a_branch_continues_from_its_fork_turn():

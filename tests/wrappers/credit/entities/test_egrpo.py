@@ -156,19 +156,6 @@ def test_entities_of_a_construction_are_the_tasks_entities() -> None:
 
 
 # -- the reward -----------------------------------------------------------------------------------------------------------------
-def test_correct_trajectories_score_1_and_failed_ones_relative_to_the_groups_best() -> None:
-    scored = score(
-        named("nothing", end="success", name="a"), named("Inception", name="b"), named("Inception, London", name="c")
-    )
-    assert scored.diagnostics["reward"].tolist() == pytest.approx([1.0, 0.15, 0.3])
-
-
-def test_a_format_error_scores_0_and_stays_in_the_loss() -> None:
-    scored = score(named(ALL, end="format", name="a"), named("-", end="success", name="b"))
-    assert scored.diagnostics["reward"].tolist() == [0.0, 1.0]
-    assert scored.flat_loss_mask.all()
-
-
 @pytest.mark.parametrize("end", ["token_limit", "tool_limit", "env_limit", "env_error"])
 def test_overlength_scores_0_counts_in_the_statistics_and_leaves_the_loss(end: StopReason) -> None:
     others = named("London", name="b"), named("-", end="success", name="c")
@@ -183,19 +170,6 @@ def test_reaching_the_turn_limit_can_count_as_wrong_instead() -> None:
     scored = score(named("London", end="env_limit"), overlength="token_or_tool")
     assert scored.diagnostics["reward"].tolist() == [0.3]
     assert scored.flat_loss_mask.all()
-
-
-def test_a_question_without_entities_is_grpo() -> None:
-    members = named(ALL, end="success", name="a"), named("-", name="b")
-    scored = score(*members, task={"entities": []})
-    assert scored.outcome_advantages.tolist() == [1.0, -1.0]
-
-
-def test_weight_0_is_grpo() -> None:
-    members = named(ALL, name="a"), named("-", end="success", name="b"), named("-", name="c")
-    expected = credit.make("grpo", outcome="success").assign(searches(*members)).flat_advantages
-    got = score(*members, match_weight=0.0, std_kind="sample")
-    assert got.flat_advantages.tolist() == expected.tolist()
 
 
 thoughts = st.lists(st.sampled_from(["Inception", "London", "Christopher Nolan", "x"]), max_size=3).map(", ".join)
@@ -224,17 +198,6 @@ def test_characters_match_lookalikes_and_break_on_quotes_and_case_and_tokens_do_
 
 def test_guessed_names_count() -> None:
     assert gamma(search((ALL, "Inception"), ("so Inception", ""))) == [1.0]
-
-
-def test_one_entity_of_many_gets_the_full_bonus() -> None:
-    members = named("Inception", name="a"), named("-", name="b"), named("-", end="success", name="c")
-    assert score(*members).diagnostics["reward"].tolist() == pytest.approx([0.3, 0.0, 1.0])
-
-
-def test_a_failed_group_has_credit_of_full_size() -> None:
-    members = named("Inception", name="a"), named("-", name="b")
-    for weight in (0.3, 0.03):
-        assert score(*members, match_weight=weight).outcome_advantages.tolist() == pytest.approx([1.0, -1.0])
 
 
 def test_a_branch_counts_the_entities_of_its_prefix() -> None:

@@ -20,21 +20,3 @@ def test_gigpo_compares_discounted_returns_of_turns_at_the_same_state():
     near(c.step_advantages, [[ONE_OF_THREE[0], HALF], [ONE_OF_THREE[1], 0], [ONE_OF_THREE[2], -HALF]])
     near(c.advantages, [[4 / sqrt(3), 2 / sqrt(3) + HALF], [-2 / sqrt(3), -1 / sqrt(3)],
                         [-2 / sqrt(3), -1 / sqrt(3) - HALF]])  # fmt: skip
-
-
-def test_gigpo_without_std_keeps_the_size_of_the_difference():
-    # at s: mean 1/6; at a: mean 1/2
-    c = credit.make("gigpo", discount=0.5, step_scale="none").assign(group(*FORK))
-    near(c.step_advantages, [[1 / 3, 1 / 2], [-1 / 6, 0], [-1 / 6, -1 / 2]])
-
-
-def test_gigpo_counts_every_visit_to_a_state_also_within_one_trajectory():
-    # γ = 1/2, one rollout s s g: returns (1/2, 1), both at s: mean 3/4
-    c = credit.make("gigpo", discount=0.5, step_scale="none", step_weight=2.0).assign(group(walk("s s g")))
-    near(c.step_advantages, [[-1 / 2, 1 / 2]])
-
-
-def test_gigpo_discounts_intermediate_rewards():
-    # γ = 1/2, rewards 4, −2, 8: 8; −2 + 4; 4 + 1
-    c = credit.make("gigpo", discount=0.5).assign(group(walk("s a b c", "failed", rewards=[4.0, -2.0, 8.0])))
-    near(c.step_rewards, [[5, 2, 8]])

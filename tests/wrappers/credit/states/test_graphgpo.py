@@ -48,12 +48,6 @@ def test_graphgpo_gives_zero_to_a_state_left_once_but_compares_repeats_of_one_ed
     near(c.step_advantages, [[ONE_OF_THREE[0], 0], [ONE_OF_THREE[1], 0], [ONE_OF_THREE[2], 0]])
 
 
-def test_graphgpo_without_step_std_keeps_the_size():
-    # at s {.1, .01, .01}: mean .04; at b {.001, .1}: mean .0505
-    c = credit.make("graphgpo", step_scale="none", episode_weight=0.0).assign(group(*MAZE))
-    near(c.advantages, [[0.06, 0], [-0.03, -0.0495], [-0.03, 0.0495]])
-
-
 def test_the_reward_of_an_action_does_not_depend_on_what_follows_it_where_gigpos_return_does():
     # proposition 4.2: s → a lies on a success and a failure; its returns are γ² and 0, its reward is one number
     played = group(walk("s a b g"), walk("s a x", "failed"))

@@ -96,16 +96,6 @@ def test_variants_have_their_checked_properties(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(seed=SEEDS, horizon=st.sampled_from([0, 20]))
-def test_groups_that_all_fail_give_exactly_zero_whatever_else_is_in_the_batch(name, seed, horizon):
-    rng = np.random.default_rng(seed)
-    others = [graded(rng) for _ in range(3)]
-    failed = random_group(rng, outcome=0.0)
-    got = scheme_of(name, horizon=horizon).assign_batch([*others, failed])[-1]
-    assert (got.flat_advantages == 0.0).all()
-
-
-@pytest.mark.parametrize("name", NAMES)
 @given(seed=SEEDS, forked=st.integers(0, 3))
 def test_neither_the_order_of_rollouts_nor_that_of_groups_matters(name, seed, forked):
     rng = np.random.default_rng(seed)
@@ -119,32 +109,12 @@ def test_neither_the_order_of_rollouts_nor_that_of_groups_matters(name, seed, fo
             np.testing.assert_allclose(new.advantages[place], old.advantages[i], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@given(seed=SEEDS, copies=st.integers(2, 5))
-def test_equal_rollouts_get_equal_credit(name, seed, copies):
-    first = graded(np.random.default_rng(seed)).trajectories[0]
-    members = [replace(first, trajectory_id=f"{i}") for i in range(copies)]
-    got = scheme_of(name).assign(Group(tuple(members))).advantages
-    for other in got[1:]:
-        np.testing.assert_allclose(other, got[0], rtol=1e-9, atol=1e-12)
-
-
 @given(seed=SEEDS)
 def test_division_by_success_divides_the_base_credit(seed):
     group = graded(np.random.default_rng(seed))
     rho = (group.arrays.score.sum() + 1) / (len(group) + 2)
     base, divided = (scheme_of(name).assign(group).flat_advantages for name in ("grouptd_base", "grouptd_divided"))
     np.testing.assert_allclose(divided, base / rho, rtol=1e-12)
-
-
-@given(seed=SEEDS)
-def test_a_branch_at_the_first_turn_equals_an_independent_rollout(seed):
-    group = graded(np.random.default_rng(seed))
-    first, *others = group.trajectories
-    branches = [replace(m, parent=first.trajectory_id, fork_turn=0) for m in others]
-    for name in NAMES:
-        got = scheme_of(name).assign(Group((first, *branches)))
-        np.testing.assert_array_equal(got.flat_advantages, scheme_of(name).assign(group).flat_advantages)
 
 
 def test_the_first_turn_of_a_branch_enters_its_key_from_its_ancestor():
