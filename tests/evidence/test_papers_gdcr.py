@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from evidence.papers import NotDefined, answer_distances, clustered_correlation, read_group
 from helpers.episodes.search_logs import TASK, question, rollout
-from hypothesis import given
-from hypothesis import strategies as st
 
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 
@@ -44,17 +42,6 @@ def test_guessed_entities_leave_the_distance_unchanged():
     guess = rollout("guess", [("It is London and Nolan", "nothing")], False)
     (read,) = read_group(question(guess), EntityGraph.from_task(TASK))
     assert np.isnan(read.best).all()
-
-
-@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=3, max_size=30))
-def test_the_correlation_is_pearsons(pairs):
-    x, y = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
-    r, low, high = clustered_correlation([x], [y])
-    assert np.isnan(low) and np.isnan(high)  # one cluster has no interval
-    if np.ptp(x) and np.ptp(y):
-        assert r == pytest.approx(np.corrcoef(x, y)[0, 1])
-    else:
-        assert np.isnan(r)
 
 
 def test_the_interval_resamples_clusters_and_contains_the_estimate():

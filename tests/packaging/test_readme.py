@@ -9,7 +9,6 @@ import pytest
 from helpers.shared_data import ROOT
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-OWN_LOG = ROOT / "assets" / "site" / "pages" / "start" / "own_log.md"
 LINKS = re.findall(r"\]\(([^)\s]+)\)", TEXT)
 
 

@@ -10,10 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.settings.estimators import register_estimators
 from evidence.settings.run import (
-    ALTERED,
     FACTORS,
     Setting,
-    cells_of,
     half,
     layout_seed,
     measure,
@@ -60,19 +58,6 @@ def test_both_updates_of_a_condition_are_in_one_half_and_have_one_layout_seed():
         twin = Setting(**{name: getattr(setting, name) for name in FACTORS if name != "update"}, update="KL .003")
         assert half(setting) == half(twin)
         assert layout_seed(setting, 1) == layout_seed(twin, 1)
-
-
-def test_a_cell_has_the_levels_of_its_setting():
-    cell = Setting("sokoban", "hidden", "0/1", "20 % slips", "60", "4", "32", "local", "Adam .05").cell
-    assert (cell.state_keys, cell.keys, cell.slip, cell.horizon) == ("hidden", "aliased", 0.2, 60)
-    assert (cell.size, cell.batch, cell.rate) == (4, 32, 0.05)
-    assert (Setting(outcome="10 % wrong").cell.wrong, Setting(outcome="graded").cell.graded) == (0.1, True)
-
-
-def test_altered_methods_differ_in_their_cell_alone():
-    found = dict(cells_of(Setting(), list(ALTERED)))
-    assert {label for of_cell in found.values() for label in of_cell.values()} == set(ALTERED)
-    assert all(cell != Setting().cell for cell in found)
 
 
 def test_results_of_another_seed_are_not_mixed_in(tmp_path):

@@ -130,10 +130,3 @@ def test_a_constant_normaliser_gives_tokens_the_same_weight_however_rows_are_spl
     assert len(found) == 4
     weights = [one.scale * weight for one in found for weight in one.weights]
     np.testing.assert_allclose(np.concatenate(weights), 1 / (2 * 5))  # two trajectories' tokens in each minibatch
-
-
-def test_a_constant_normaliser_divides_by_the_number_of_whole_trajectories() -> None:
-    rows = turn_rows([1, 5, 2])
-    config = UpdateConfig(loss=LossConfig(aggregation="constant", normaliser=7))
-    [found] = make_minibatches(rows, OldLogprobs(None), config, "constant", np.random.default_rng(0))
-    np.testing.assert_allclose(np.concatenate(found.weights) * found.scale, 1 / (3 * 7))

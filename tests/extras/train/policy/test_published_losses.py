@@ -5,7 +5,6 @@ The reference takes logits from the model's own forward pass, one row at a time,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.policy.losses import LossConfig, clipped_surrogate, segment_log_ratio, token_losses
+from creditflow.train.policy.losses import LossConfig, segment_log_ratio, token_losses
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import make_optimizer
@@ -150,16 +149,6 @@ def test_loss_and_gradient_are_those_of_the_equation(
     assert 0.0 < metrics["clip_fraction"] < 1.0
     scale = min(1.0, 1.0 / norm)  # the gradient that the optimiser sees is clipped
     torch.testing.assert_close(found[0], gradient * scale, rtol=1e-3, atol=2e-6)
-
-
-def test_a_sequence_ratio_is_the_exponential_of_the_mean_log_ratio() -> None:
-    log_ratio = torch.tensor([0.02, -0.01, 0.005], dtype=torch.float64)
-    segment = torch.zeros(3, dtype=torch.long)
-    assert segment_log_ratio(log_ratio, segment).exp().tolist() == pytest.approx([math.exp(0.005)] * 3)
-    config = LossConfig(clip_low=3e-4, clip_high=4e-4)
-    loss, clipped = clipped_surrogate(segment_log_ratio(log_ratio, segment), torch.ones(3, dtype=torch.float64), config)
-    assert loss.tolist() == pytest.approx([-1.0004] * 3)
-    assert clipped.all()
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.integers(0, 2**31))
