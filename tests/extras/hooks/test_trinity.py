@@ -60,7 +60,8 @@ def test_a_run_without_its_first_turn_or_a_later_one_is_refused(first_step: int,
     from creditflow.train.adapters.trinity import CreditAdvantage
 
     exps = experiences(CASES[0], first_step=first_step)
-    kept = [exp for exp in exps if (exp.eid.run, exp.eid.step) != (0, first_step + lost)]
+    exps = experiences(CASES[0], first_step=first_step)
+    kept = [exp for exp in exps if (exp.eid.run, exp.eid.step) != (1, first_step + lost)]  # that run has four turns
     assert len(kept) == len(exps) - 1
     with pytest.raises(TrajectoryError, match="counted from 0 without gaps"):
         CreditAdvantage("gigpo")(kept)
