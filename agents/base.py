@@ -19,7 +19,7 @@ from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["Agent", "Decision", "Forking", "TurnTokens", "View", "decisions_for"]
+__all__ = ["Agent", "Decision", "Forking", "RecordedHistory", "Resuming", "TurnTokens", "View", "decisions_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,21 @@ class View:
     def snapshot(self) -> str:
         """Snapshot of the present state."""
         return self.env.get_state()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedHistory:
+    """Recorded turns of an episode that is continued.
+
+    Attributes:
+        views: the view before each turn, all of one environment.
+        turns: the turns.
+        completions: for each turn int32, the ids of the completion; None if they are unknown.
+    """
+
+    views: Sequence[View]
+    turns: Sequence[Turn]
+    completions: Sequence[NDArray[np.int32] | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,4 +145,13 @@ class Forking(Protocol):
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
         """Give ``child`` the history of ``parent`` up to its first ``turns`` turns."""
+        ...
+
+
+@runtime_checkable
+class Resuming(Protocol):
+    """An agent that keeps a history of its episodes, which can be rebuilt from a record."""
+
+    def resume(self, history: RecordedHistory, envs: Sequence[AgentEnv[Any, Any, Any]]) -> None:
+        """Give the environments in which an episode continues the history of its recorded turns."""
         ...

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Backend, Completion, GenerationRequest, Sampling
-from creditflow.agents.base import Decision, TurnTokens, View
+from creditflow.agents.base import Decision, RecordedHistory, TurnTokens, View
 from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import Dialect, decision_of, make_dialect
 from creditflow.agents.models.pictures import PictureEncoder
@@ -113,8 +113,8 @@ class Conversations:
         earlier = self._running.get(view.env)
         if earlier is None or earlier.turns != len(view.turns):
             raise ConfigError(
-                "an append-only history must be recorded from the first turn of the episode; use history='window' to "
-                "start in the middle of an episode"
+                "an append-only history must be recorded from the first turn of the episode; to start in the middle, call resume with "
+                "the record, or use history='window'"
             )
         new = self.chat.next_prompt_ids(self.prompt.message("later", slots), ended=earlier.ends[-1][1])
         new, pictures = self._with_pictures("later", new, view)
@@ -169,6 +169,25 @@ class Conversations:
             raise ConfigError(f"cannot fork after turn {turns} of a conversation with {available} turns")
         ends = conversation.ends[:turns]
         self._running[child] = _Conversation(conversation.ids[: ends[-1][0]], ends, conversation.pictures[:turns])
+
+    def resume(self, dialect: Dialect, history: RecordedHistory, envs: Sequence[AgentEnv[Any, Any, Any]]) -> None:
+        """Rebuild the history of recorded turns, and give it to the environments in which the episode continues.
+
+        The ids of a completion are those of the record where this tokenizer decodes them to the recorded response. Otherwise the
+        response is encoded, or, where it was not recorded, what the dialect writes for the action.
+        """
+        for env in envs:
+            self._running.pop(env, None)
+        if self.history == "window" or not history.views:
+            return
+        for view, turn, ids in zip(history.views, history.turns, history.completions, strict=True):
+            response = turn.response or dialect.write(turn.action, turn.thought)
+            if ids is None or self.chat.decode_completion(ids.tolist()) != response:
+                ids = self.chat.encode_completion(response)
+            self.record_completion(self.build_prompt(view), Completion(ids, np.zeros(len(ids), np.float32)))
+        rebuilt = self._running.pop(history.views[0].env)
+        for env in envs:
+            self._running[env] = rebuilt
 
 
 FULL: Final = Decision("", stop="token_limit")  # the context has no room for another completion
@@ -250,6 +269,10 @@ class LanguageModelAgent:
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
         """Give ``child`` the history of ``parent`` up to its first ``turns`` turns."""
         self.conversations.fork(parent, child, turns)
+
+    def resume(self, history: RecordedHistory, envs: Sequence[AgentEnv[Any, Any, Any]]) -> None:
+        """Give the environments in which an episode continues the history of its recorded turns."""
+        self.conversations.resume(self.dialect, history, envs)
 
 
 def decide(

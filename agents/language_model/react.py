@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
-from creditflow.agents.base import Decision, View
+from creditflow.agents.base import Decision, RecordedHistory, View
 from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -64,10 +65,18 @@ class ReactAgent:
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
-        kinds = {_kind(view) for view in views}
+        kinds = {_kind(view.env) for view in views}
         if len(kinds) > 1:
             raise ConfigError("a batch must not mix search questions with other tasks: play them separately")
         return self._models[kinds.pop()].act(views) if kinds else []
+
+    def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
+        """Give ``child`` the history of ``parent`` up to its first ``turns`` turns."""
+        self._models[_kind(parent)].fork(parent, child, turns)
+
+    def resume(self, history: RecordedHistory, envs: Sequence[AgentEnv[Any, Any, Any]]) -> None:
+        """Give the environments in which an episode continues the history of its recorded turns."""
+        self._models[_kind(envs[0])].resume(history, envs)
 
 
 class ReflexionAgent(ReactAgent):
@@ -119,8 +128,8 @@ class ReflexionAgent(ReactAgent):
         return reflections
 
 
-def _kind(view: View) -> Literal["search", "other"]:
-    return "search" if view.env.env_name == "wikisearch" else "other"
+def _kind(env: AgentEnv[Any, Any, Any]) -> Literal["search", "other"]:
+    return "search" if env.env_name == "wikisearch" else "other"
 
 
 def _transcript(trajectory: Trajectory) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent
 from creditflow.agents.language_model.pretrained import ModelOptions
@@ -23,6 +24,7 @@ from creditflow.train.statistics import permutation_p
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["ForksAnnotator", "make"]
 
@@ -108,6 +110,7 @@ class ForksAnnotator(EpisodeAnnotator):
                 seed=env_seed(member),
                 task=group.task,
                 alternatives=self._alternatives,
+                completions=[None] * first + _completions(member),
             )
         except DataError as error:
             raise AnnotationError(str(error)) from error
@@ -122,6 +125,13 @@ class ForksAnnotator(EpisodeAnnotator):
             of_turns |= dict(zip(OTHERS, (forks.mean_other[first:], forks.best_other[first:]), strict=True))
         cost = map(float, (forks.episodes, forks.turns, forks.tokens))
         return Annotations(boundaries("fork.value", values) | of_turns, dict(zip(COST, cost, strict=True)))
+
+
+def _completions(member: Trajectory) -> list[NDArray[np.int32] | None]:
+    """The ids that a language model sampled in each turn; None where the log has none."""
+    if member.tokens is None:
+        return [None] * len(member.turns)
+    return [member.tokens.ids[positions] for positions in member.tokens.written()]
 
 
 def make(argument: str, context: Context) -> ForksAnnotator:

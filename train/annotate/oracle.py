@@ -42,7 +42,7 @@ class OracleAnnotator(EpisodeAnnotator):
         """
         trajectory = group.trajectories[index]
         try:
-            states = replay(
+            replayed = replay(
                 self._env,
                 full_episode(group, index),
                 task_id=group.task_id,
@@ -52,7 +52,7 @@ class OracleAnnotator(EpisodeAnnotator):
             )
         except DataError as error:
             raise AnnotationError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
-        of_turns = states[len(states) - 1 - len(trajectory.turns) :]
+        of_turns = [state.snapshot for state in replayed[len(replayed) - 1 - len(trajectory.turns) :]]
         oracle = self._env.oracle
         distances = [oracle.distance(state) for state in of_turns]
         return Annotations(

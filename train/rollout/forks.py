@@ -99,12 +99,13 @@ def fork_values(
     seed: int | None = None,
     task: Mapping[str, Any] = MappingProxyType({}),
     alternatives: bool = False,
+    completions: Sequence[NDArray[np.int32] | None] = (),
 ) -> Forks:
     """Continue a recorded rollout from each of its turns.
 
     Args:
         members: K ≥ 2 environments like that of the rollout, such as the members of a ``GroupEnv``.
-        agent: agent whose value is estimated; it gets the rollout's history as ``View.turns``.
+        agent: agent whose value is estimated; it gets the rollout's history as ``View.turns``, and by ``resume`` if it has one.
         trajectory: recorded trajectory; its actions are replayed from its task and seed.
         rng: generator of the continuations.
         turns: indices of the turns to continue from (default all); other rows are nan.
@@ -112,6 +113,7 @@ def fork_values(
             ``member_seed(trajectory.seed, trajectory.group_id, trajectory.replica)``. Deterministic tasks ignore it.
         task: payload of the group; needed where the environment's task source does not list the task, as a generator.
         alternatives: continue also after every other action that the environment lists in a turn's state.
+        completions: as for ``continue_from``.
 
     Raises:
         DataError: the replay does not pass through the recorded states, or the environment has other limits; with ``alternatives``
@@ -124,14 +126,14 @@ def fork_values(
     options: dict[str, Any] = {"task": dict(task)} if task else {"task_id": trajectory.task_id}
     env_seed = trajectory.seed if seed is None else seed
     try:
-        snapshots = replay(
+        states = replay(
             members[0].base, trajectory.turns, task_id=trajectory.task_id, task=task,
             seed=env_seed, stop_reason=trajectory.stop_reason,
         )  # fmt: skip
     except DataError as error:
         raise DataError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
     chosen = set(range(len(trajectory.turns)) if turns is None else turns)
-    scores = np.full((len(snapshots), continuations), np.nan)
+    scores = np.full((len(states), continuations), np.nan)
     last = len(trajectory.turns)
     played: list[tuple[int, int]] = []
     [other_rng] = rng.spawn(1)  # the continuations of states are the same with and without alternatives
@@ -139,8 +141,9 @@ def fork_values(
     def continued(index: int, rng: np.random.Generator, first: str | None = None) -> list[float]:
         history = trajectory.turns[:index]
         episodes = continue_from(
-            members, agent, snapshots[index], history, rng, options=options, seed=env_seed, first=first
-        )
+            members, agent, states[: index + 1], history, rng, options=options, seed=env_seed, first=first,
+            completions=completions[:index],
+        )  # fmt: skip
         played.extend((episode.recorder.num_turns, episode.used_tokens) for episode in episodes)
         return [episode.info["score"] for episode in episodes]
 
@@ -153,7 +156,7 @@ def fork_values(
     before[skipped], after[skipped] = np.nan, np.nan
     of_others: list[NDArray[np.float64]] = []
     for t in range(last if alternatives else 0):
-        actions = _other_actions(members[0], snapshots[t], trajectory.turns[t]) if t in chosen else []
+        actions = _other_actions(members[0], states[t].snapshot, trajectory.turns[t]) if t in chosen else []
         of_others.append(np.array([continued(t, other_rng, a) for a in actions]).reshape(len(actions), continuations))
     turns_played, tokens = (sum(column) for column in zip(*played, strict=True)) if played else (0, 0)
     return Forks(before, after, tuple(of_others), len(played), turns_played, tokens)

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from creditflow.agents.base import Agent, Decision, decisions_for
+from creditflow.agents.base import Agent, Decision, RecordedHistory, Resuming, View, decisions_for
 from creditflow.envs.tasks import Task
+from creditflow.train.rollout.replay import ReplayedState
 from creditflow.train.rollout.running import RunningEpisode, RunningGroup, policy_version
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.recorder import Recorder
@@ -65,13 +67,14 @@ def play_groups(
 def continue_from(
     members: Sequence[Recorder],
     agent: Agent,
-    snapshot: str,
+    states: Sequence[ReplayedState],
     history: Sequence[Turn],
     rng: np.random.Generator,
     *,
     options: Mapping[str, Any],
     seed: int = 0,
     first: str | None = None,
+    completions: Sequence[NDArray[np.int32] | None] = (),
 ) -> list[RunningEpisode]:
     """Play a recorded episode on from one of its states: one continuation in every member, in lock step, as one batch of a language model.
 
@@ -81,11 +84,12 @@ def continue_from(
     Args:
         members: K recorded environments.
         agent: chooses the actions; its views hold the history before the turns of the continuation.
-        snapshot: snapshot of the state to continue from; no state where the episode is over.
+        states: the states before every recorded turn, and the one to continue from, in which the episode is not over.
         history: the recorded turns before that state.
         rng: two numbers are drawn for every continuation: the environment's own seed, then the agent's.
         options, seed: with which ``reset`` starts the recorded task.
         first: text of an action that is taken before the agent chooses; None for none.
+        completions: for each recorded turn the ids of its completion, None where they are unknown; () if none are known.
 
     Returns:
         The finished episodes: ``info["score"]``, ``info["success"]``, and a record of the new turns.
@@ -98,12 +102,21 @@ def continue_from(
     for replica, member in enumerate(members):
         member.set_next_episode(replica=replica)
         member.reset(seed=seed, options=dict(options))
-        start = member.branch(snapshot)
+        start = member.branch(states[-1].snapshot)
         member.base.np_random = np.random.Generator(np.random.PCG64(int(rng.integers(2**63))))
         agent_rng = np.random.default_rng(int(rng.integers(2**63)))
         episodes.append(RunningEpisode(member, *start, agent_rng, prefix=tuple(history)))
+    past = [
+        View(state.observation, state.info, tuple(history[:t]), members[0].base, rng)
+        for t, state in enumerate(states[:-1])
+    ]
     if first is not None:
+        past.append(episodes[0].view)
         _step(episodes, [Decision(member.base.action_from_text(first)) for member in members])
+        history, completions = episodes[0].view.turns, (*completions, None) if completions else ()
+    if isinstance(agent, Resuming):
+        recorded = RecordedHistory(past, history, completions or [None] * len(history))
+        agent.resume(recorded, [member.base for member in members])
     _play(episodes, agent)
     return episodes
 

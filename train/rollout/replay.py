@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 
@@ -14,7 +14,15 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["env_seed", "full_episode", "replay"]
+__all__ = ["ReplayedState", "env_seed", "full_episode", "replay"]
+
+
+class ReplayedState(NamedTuple):
+    """A state of a replayed episode: its snapshot, and what the environment shows in it."""
+
+    snapshot: str
+    observation: Any
+    info: dict[str, Any]
 
 
 def replay(
@@ -25,8 +33,8 @@ def replay(
     task: Mapping[str, Any],
     seed: int,
     stop_reason: StopReason,
-) -> list[str]:
-    """Replay an episode; returns the snapshots before every turn and after the last, T + 1 of them.
+) -> list[ReplayedState]:
+    """Replay an episode; returns the states before every turn and after the last, T + 1 of them.
 
     Args:
         env: an environment like the recorded one; it is reset.
@@ -40,8 +48,8 @@ def replay(
     """
     base = cast("AgentEnv[Any, Any, Any]", env.unwrapped)
     options: dict[str, Any] = {"task": dict(task)} if task else {"task_id": task_id}
-    _, info = env.reset(seed=seed, options=options)
-    snapshots = [base.get_state()]
+    observation, info = env.reset(seed=seed, options=options)
+    states = [ReplayedState(base.get_state(), observation, info)]
     for t, turn in enumerate(turns):
         if info["state_key"] != turn.state_key:
             raise DataError(
@@ -49,8 +57,8 @@ def replay(
                 "the same environment, task and seed?"
             )
         action = base.action_from_text(turn.action) if turn.valid else turn.action
-        _, _, terminated, truncated, info = base.step(action)
-        snapshots.append(base.get_state())
+        observation, _, terminated, truncated, info = base.step(action)
+        states.append(ReplayedState(base.get_state(), observation, info))
         if (terminated or truncated) and t + 1 < len(turns):
             raise _ended_early(base, t + 1, len(turns), truncated)
     if turns and info["state_key"] != turns[-1].next_state_key:
@@ -61,7 +69,7 @@ def replay(
             f"recorded under a shorter limit, and values under another one would not be comparable; add "
             f"--env-set max_steps={len(turns)}"
         )
-    return snapshots
+    return states
 
 
 def _ended_early(base: AgentEnv[Any, Any, Any], turns: int, recorded: int, truncated: bool) -> DataError:

@@ -16,6 +16,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.play import continue_from, play_group
+from creditflow.train.rollout.replay import ReplayedState
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -78,10 +79,10 @@ def by_engine_with_threads() -> Trajectory:
 def by_continuation() -> Trajectory:
     env = make()
     content = dict(task().content)
-    env.reset(task=content)
+    [(observation, info), *_] = env.reset(task=content)
+    start = ReplayedState(env.members[0].base.get_state(), observation, info)
     rng = np.random.default_rng(0)
-    snapshot = env.members[0].base.get_state()
-    return continue_from(env.members, Scripted(), snapshot, (), rng, options={"task": content})[0].trajectory()
+    return continue_from(env.members, Scripted(), [start], (), rng, options={"task": content})[0].trajectory()
 
 
 def by_messages() -> Trajectory:
