@@ -74,7 +74,7 @@ class PromptingConfig:
 
     prompt: str = "think-v1"
     dialect: str = "think"
-    chat: str = "template"
+    chat: Literal["template", "plain"] = "template"
     chat_options: dict[str, Any] | None = None
     history: Literal["append", "window"] = "append"
     window: int = 2

@@ -135,7 +135,7 @@ def peak_flops(device: Any) -> float:
     """FLOP/s of a device's dense matrix products in bfloat16; 0 if it is no GPU whose data sheet is known."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
     boards = {"A100": "A100", "A800": "A100", "H100": "H100", "H200": "H100", "H800": "H100"}
-    return next((GPUS[sheet].flops for board, sheet in boards.items() if board in name), 0.0)
+    return next((GPUS[sheet] for board, sheet in boards.items() if board in name), 0.0)
 
 
 def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:

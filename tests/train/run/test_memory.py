@@ -54,7 +54,7 @@ def test_full_training_holds_four_numbers_per_weight_and_lora_per_weight_of_the_
 
 def test_a_separate_critic_with_an_adapter_trains_the_adapter_alone() -> None:
     critic = ("credit.scheme=ppo_gae", "credit.parameters={}", "critic.kind=separate")
-    adapter = 16 * SIZES.layers * sum(inputs + outputs for inputs, outputs in SIZES.linear.values())
+    adapter = 24 * 16 * (2 * 2 * 896 + 2 * (896 + 128) + 3 * (896 + 4864))
     assert held(*critic) - held() == 16 * SIZES.decoder
     assert held(*critic, LORA) - held(LORA) == 4 * SIZES.decoder + 16 * adapter
     assert held(*critic, LORA, NARROW) - held(LORA, NARROW) == 2 * SIZES.decoder + 16 * adapter
@@ -115,6 +115,11 @@ def test_a_measured_run_took_less_than_estimated_by_less_than_a_factor_of_four()
     estimated = memory_gb(sizes, recipe("smollm2_sokoban", "device=cpu"))
     assert measured < estimated < 4 * measured
     assert f"took {measured:.2g} GB on a CPU where this says {estimated:.2g}" in MEMORY_MEASURED
+
+
+def test_what_a_vision_tower_stores_is_said_to_be_left_out() -> None:
+    told = [memory_text(sizes, recipe("gigpo_sokoban_vl")) for sizes in (SIZES, SIZES._replace(vision=True))]
+    assert ["without the activations of the vision tower" in line for line in told] == [False, True]
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu"])

@@ -105,14 +105,19 @@ def stored_bytes(model: Any, precision: str, *, packed: bool = False) -> int:
     return sum(storages.values())
 
 
-@pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
-@pytest.mark.parametrize("precision", ["float32", "autocast", "bfloat16"])
+@pytest.mark.parametrize(
+    ("precision", "lora"),
+    [("float32", False), ("float32", True), ("autocast", False), ("autocast", True), ("bfloat16", True)],
+)
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["stored", "checkpointed"])
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
+@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
 def test_activations_are_estimated_from_above_and_by_less_than_twice(
-    tmp_path: Path, *, lora: bool, precision: str, checkpointing: bool, packed: bool
+    tmp_path: Path, *, family: str, lora: bool, precision: str, checkpointing: bool, packed: bool
 ) -> None:
-    folder = pretrained_folder(tmp_path / "base", hidden=128, intermediate=448, heads=4, kv_heads=2, layers=6)
+    folder = pretrained_folder(
+        tmp_path / "base", hidden=128, intermediate=448, heads=4, kv_heads=2, layers=6, architecture=family
+    )
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa", dtype=dtype)
     if lora:
@@ -125,17 +130,10 @@ def test_activations_are_estimated_from_above_and_by_less_than_twice(
         recompute_activations(model)
     sizes = ModelSizes.of(model)
     assert sizes is not None
-    types = {
-        "float32": (4, 4, 0),
-        "autocast": (4, 2, 2 * lora),
-        "bfloat16": (2, 2, 4 * lora),
-    }
-    base, product, converted = types[precision]
-    estimate = activation_bytes(
-        sizes, TOKENS, base=base, product=product, converted=converted, checkpointing=checkpointing, packed=False
-    )
+    number = 2 if precision == "autocast" and not lora else 4
     casts = 2 * sizes.parameters if precision == "autocast" else 0
+    estimate = activation_bytes(sizes, TOKENS, number, checkpointing=checkpointing) + casts
     measured = stored_bytes(model, "bfloat16" if precision == "autocast" else "none", packed=packed)
-    assert measured <= estimate + casts
+    assert measured <= estimate
     if not checkpointing:  # with it, the block that is computed again is not stored in the forward pass
-        assert estimate + casts < 2 * measured
+        assert estimate < 2 * measured

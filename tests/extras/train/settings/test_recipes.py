@@ -165,7 +165,7 @@ def test_there_is_a_recipe_for_every_method_on_the_environments_of_its_paper() -
         (("prompting.prompt=thnik-v1",), "did you mean 'think-v1'"),
         (("prompting.dialect=thnk",), "did you mean 'think'"),
         (("model.path=no such/name/at all",), "neither a folder nor the name"),
-        (("model.path=Some/Name", "prompting.chat=tmplate"), "prompting.chat must be"),
+        (("model.path=Some/Name", "prompting.chat=tmplate"), "did you mean 'template'"),
         (("credit.annotators=[likelyhood:DIR]",), "did you mean 'likelihood'"),
         (("credit.annotators=[likelihood]",), "write likelihood:"),
         (("credit.annotators=[oracle:x]",), "annotator 'oracle' takes no argument, got 'x'"),
