@@ -1,7 +1,7 @@
 """Audit of a trajectory log: what credit schemes can and cannot learn from it, before any training.
 
 Credit schemes fail silently: a group without a success gives GRPO no signal, states visited once give GiGPO none, and a
-text key that stands for two states misleads graph methods. An audit counts these cases in any log; ``audit_advice``
+key that stands for two states misleads graph methods. An audit counts these cases in any log; ``audit_advice``
 draws the conclusions.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import DataError, TrajectoryError
+from creditflow.envs.errors import DataError
 from creditflow.train.statistics import pearson
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import assigned, lookup
@@ -22,11 +22,11 @@ from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
 
-__all__ = ["Audit", "Coverage", "Keys", "audit", "credits_of", "key_statistics"]
+__all__ = ["Audit", "Coverage", "Keys", "audit", "credits_of"]
 
 
 class Keys(NamedTuple):
-    """Statistics of state (or text) keys; fractions are of turns.
+    """Statistics of state keys; fractions are of turns.
 
     Attributes:
         states: distinct keys that were acted in, summed over groups.
@@ -81,9 +81,7 @@ class Audit:
         penalty_decides: fraction of groups with equal scores but different numbers of invalid turns, in which a penalty is
             the only learning signal.
         revisits: fraction of turns in states that the same episode acted in before.
-        state, text: statistics of each kind of key; ``text`` is None if the log has no text keys.
-        aliased: fraction of turns whose text key stands for several states of the group.
-        fragmented: fraction of turns whose state has several text keys in the group.
+        state: statistics of the state keys.
         coverage: coverage by scheme.
     """
 
@@ -108,9 +106,6 @@ class Audit:
     penalty_decides: float
     revisits: float
     state: Keys
-    text: Keys | None
-    aliased: float
-    fragmented: float
     coverage: Mapping[str, Coverage]
 
 
@@ -131,10 +126,6 @@ def audit(groups: Sequence[Group]) -> Audit:
     score = np.concatenate([a.score for a in arrays])
     won = np.concatenate([a.success for a in arrays])
     tied = np.array([np.ptp(a.score) == 0.0 for a in arrays])
-    textual = all(map(_has_texts, groups))
-    state = key_statistics(groups, "state")
-    text = key_statistics(groups, "text") if textual else None
-    aliased, fragmented = _mismatch(groups) if textual else (float("nan"), float("nan"))
     return Audit(
         groups=len(groups),
         trajectories=len(score),
@@ -158,10 +149,7 @@ def audit(groups: Sequence[Group]) -> Audit:
             np.mean([bool(t) and np.ptp(_invalid_counts(a)) > 0 for t, a in zip(tied, arrays, strict=True)])
         ),
         revisits=_fraction(map(_revisits, groups)),
-        state=state,
-        text=text,
-        aliased=aliased,
-        fragmented=fragmented,
+        state=_key_statistics(groups),
         coverage=_coverage(groups),
     )
 
@@ -209,12 +197,12 @@ def _previous(group: Group, state: NDArray[np.integer[Any]]) -> NDArray[np.int64
     return previous[index.own]
 
 
-def key_statistics(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
-    """Statistics of the state or text keys of groups with turns."""
+def _key_statistics(groups: Sequence[Group]) -> Keys:
+    """Statistics of the state keys of groups with turns."""
     states, by_turn = 0, list[NDArray[np.bool_]]()
     contexts = repeated = 0
     for group in groups:
-        arrays, index = group.arrays, group.states(kind)
+        arrays, index = group.arrays, group.arrays.states
         state, n = index.state, len(index.keys)
         visits = np.bincount(state, minlength=n)
         states += int((visits > 0).sum())
@@ -238,7 +226,7 @@ def key_statistics(groups: Sequence[Group], kind: Literal["state", "text"]) -> K
         ambiguous[inverse[_differs(context, result[in_conflict])]] = True
         repeated += int((count > 1).sum())
         contexts += int((~ambiguous & (count > 1)).sum())
-        graph = StateGraph.from_group(group, key=kind)
+        graph = StateGraph.from_group(group)
         by_turn.append(
             np.stack([visits[state] == 1, several[state], conflicted[state], graph.reachable()[graph.source]])
         )
@@ -252,25 +240,6 @@ def _differs(label: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.b
     _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
     different: NDArray[np.bool_] = value != value[first][inverse]
     return different
-
-
-def _has_texts(group: Group) -> bool:
-    try:
-        group.states("text")
-    except TrajectoryError:
-        return False
-    return True
-
-
-def _mismatch(groups: Sequence[Group]) -> tuple[float, float]:
-    """Fractions of turns whose text key stands for several states, and whose state has several text keys."""
-    aliased, fragmented = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
-    for group in groups:
-        state, text = group.states("state").state.astype(np.int64), group.states("text").state.astype(np.int64)
-        for label, value, out in ((text, state, aliased), (state, text, fragmented)):
-            several = np.unique(label[_differs(label, value)])
-            out.append(np.isin(label, several))
-    return float(np.concatenate(aliased).mean()), float(np.concatenate(fragmented).mean())
 
 
 def credits_of(groups: Sequence[Group], annotations: Set[str]) -> Iterator[tuple[str, list[credit.Credit], str]]:

@@ -1,27 +1,23 @@
-"""Conclusions from an audit: the scheme to use with its options, warnings, which schemes assign little credit and why, and all as text."""
+"""Conclusions from an audit: the scheme to use, warnings, which schemes assign little credit and why, and all as text."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from textwrap import indent
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from creditflow.train.analyses.audit import Audit, Keys
+from creditflow.train.analyses.audit import Audit
 from creditflow.train.text_table import counted, text_table
 from creditflow.wrappers.credit.registry import lookup
 
 __all__ = [
     "EVIDENCE",
-    "RARELY",
     "audit_text",
-    "cautions",
     "evidence_text",
     "recommendation_text",
     "recommended",
-    "supported_variant",
     "warnings",
 ]
 
@@ -31,60 +27,52 @@ EVIDENCE: Final = (
     "published scheme in half as many.",
     "With update steps of equal KL divergence it leads graphgpo by 3.4 points. With Adam it does not lead.",
 )
-RARELY: Final = 0.1  # of the turns; of the measured settings two lie below, all others above
-
 FEW_CONFLICTS = 0.01  # fraction of turns up to which conflicts are no reason to change a scheme
 HALF = 0.5
 MOSTLY_EXPLAINED = 0.5
 LOW_COVERAGE = 0.2  # coverage below which a scheme is warned about
 
 
-def recommended(found: Audit, keys: Keys) -> tuple[str, dict[str, Any], str]:
-    """The scheme for a log by the table of the README, from what the audit counted: its name, options and the reason.
-
-    Args:
-        found: the audit.
-        keys: statistics of the keys that states are compared by.
+def recommended(found: Audit) -> tuple[str, str]:
+    """The scheme for a log by the table of the README, from what the audit counted: its name and the reason.
 
     Returns:
         "grouptd" where states repeat, "blend" where they rarely do, "" where most groups have one rollout.
     """
+    state = found.state
     if found.singleton_groups > HALF:
-        return (
-            "",
-            {},
-            (
-                f"{found.singleton_groups:.0%} of the groups have a single rollout, but schemes compare the rollouts of a group: play every task "
-                "several times (--group-size 8), or name the group of each rollout when you import the log"
-            ),
+        return "", (
+            f"{found.singleton_groups:.0%} of the groups have a single rollout, but schemes compare the rollouts of a group: play every task "
+            "several times (--group-size 8), or name the group of each rollout when you import the log"
         )
-    if keys.singletons > HALF:
-        return (
-            "blend",
-            {},
-            (
-                f"{keys.singletons:.0%} of the turns are in states visited only once, so there are no returns to pool. First look for a "
-                "coarser state key, with which grouptd is the better choice"
-            ),
+    if state.singletons > HALF:
+        return "blend", (
+            f"{state.singletons:.0%} of the turns are in states visited only once, so there are no returns to pool. First look for a "
+            "coarser state key, with which grouptd is the better choice"
         )
-    return "grouptd", *supported_variant(found)
+    if state.conflicted <= FEW_CONFLICTS:
+        return "grouptd", "in a given state the same action always had the same result, so the state keys look exact"
+    conflicts = f"the same action had different results in {state.conflicted:.0%} of the turns, and the previous state"
+    if state.explained > MOSTLY_EXPLAINED:
+        return "grouptd", (
+            f"{conflicts} mostly determines which: the key hides something. By default grouptd tests for such keys"
+        )
+    return "grouptd", (
+        f"{conflicts} does not determine which: either the environment is random, or the key merges states and a finer one would help"
+    )
 
 
-def recommendation_text(scheme: str, options: Mapping[str, Any], reason: str, cautioned: tuple[str, ...]) -> str:
+def recommendation_text(scheme: str, reason: str) -> str:
     """The recommended scheme as plain text, to stand first.
 
     Args:
         scheme: its name; "" recommends none.
-        options: options beside its defaults that suit the log's keys, from ``recommended``.
-        reason: why these.
-        cautioned: from ``cautions``.
+        reason: why this one.
     """
-    settings = "".join(f" --set {name}={value}" for name, value in options.items())
     lines = [
-        f"Recommended scheme: {scheme or 'none'}{', with its defaults' if scheme and not options else ''}",
-        *([f"  creditflow credit --scheme {scheme}{settings} LOG"] if scheme else []),
+        f"Recommended scheme: {scheme or 'none'}{', with its defaults' if scheme else ''}",
+        *([f"  creditflow credit --scheme {scheme} LOG"] if scheme else []),
         f"  {reason[0].upper()}{reason[1:]}.",
-        *(f"  Caution: {caution}." for caution in cautioned),
     ]
     return "\n".join(lines)
 
@@ -92,38 +80,6 @@ def recommendation_text(scheme: str, options: Mapping[str, Any], reason: str, ca
 def evidence_text() -> str:
     """What the recommendation rests on, as plain text, to stand last."""
     return "\n".join(["Why grouptd?", *(f"  {sentence}" for sentence in EVIDENCE)])
-
-
-def cautions(keys: Keys) -> tuple[str, ...]:
-    """Why the recommendation may not hold for this log: its states rarely recur."""
-    repeated = 1.0 - keys.singletons
-    if repeated >= RARELY:
-        return ()
-    return (
-        f"only {repeated:.0%} of the turns are in a state that the group acted in more than once. Where keys never recurred, no scheme "
-        "gained measurably more over grpo (blend 2.8, grouptd 2.4, graphgpo -0.2 points) than a control that reads no keys (2.6 points). "
-        "First look for a coarser state key",
-    )
-
-
-def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
-    """The options of ``grouptd`` that suit the log's keys, besides its defaults, and the reason."""
-    state, text = found.state, found.text
-    if state.conflicted <= FEW_CONFLICTS:
-        if text is not None and text.conflicted > FEW_CONFLICTS:
-            return {"key": "state"}, (
-                f"by state key, the same action always had the same result; by text key it had different results in {text.conflicted:.0%} "
-                "of the turns, so compare by state key"
-            )
-        return {}, "in a given state the same action always had the same result, so the state keys look exact"
-    conflicts = f"the same action had different results in {state.conflicted:.0%} of the turns, and the previous state"
-    if state.explained > MOSTLY_EXPLAINED:
-        return {}, (
-            f"{conflicts} mostly determines which: the key hides something. By default grouptd tests for such keys"
-        )
-    return {}, (
-        f"{conflicts} does not determine which: either the environment is random, or the key merges states and a finer one would help"
-    )
 
 
 def warnings(found: Audit) -> list[str]:
@@ -143,16 +99,6 @@ def warnings(found: Audit) -> list[str]:
         out.append(
             f"in {found.penalty_decides:.0%} of the groups only a penalty for invalid turns distinguishes the rollouts: "
             "divided by the standard deviation, it becomes the entire signal; use outcome_scale='none' and step_scale='none'"
-        )
-    if found.aliased > FEW_CONFLICTS:
-        out.append(
-            f"{found.aliased:.0%} of the turns have a text key that stands for several states: schemes with key='text' "
-            "mix their values, and more data does not help"
-        )
-    if found.fragmented > FEW_CONFLICTS:
-        out.append(
-            f"{found.fragmented:.0%} of the turns are in states with several text keys: text keys pool fewer returns than "
-            "they could"
         )
     if found.state.comparable < LOW_COVERAGE:
         out.append(
@@ -215,22 +161,12 @@ def audit_text(a: Audit) -> str:
         f"  groups whose scores differ only by penalties: {percent(a.penalty_decides)}",
         "",
         "States",
-    ]
-    measures = {
-        "distinct keys, all groups": "states",
-        "turns in states seen once": "singletons",
-        "turns in states with two actions": "comparable",
-        "turns in conflicted keys": "conflicted",
-        "explained by the previous state": "explained",
-        "turns that can reach a success": "connected",
-    }
-    rows = [["", "by state", "by text"]]
-    for title, name in measures.items():
-        values = [getattr(keys, name) if keys is not None else float("nan") for keys in (a.state, a.text)]
-        rows.append([title, *(str(value) if isinstance(value, int) else percent(value) for value in values)])
-    lines += [
-        indent(text_table(rows), "  "),
-        f"  text keys shared by several states: {percent(a.aliased)} of the turns; states with several text keys: {percent(a.fragmented)}",
+        f"  distinct keys, all groups: {a.state.states}",
+        f"  turns in states seen once: {percent(a.state.singletons)}",
+        f"  turns in states with two actions: {percent(a.state.comparable)}",
+        f"  turns in conflicted keys: {percent(a.state.conflicted)}",
+        f"  explained by the previous state: {percent(a.state.explained)}",
+        f"  turns that can reach a success: {percent(a.state.connected)}",
         "",
         "Schemes",
     ]

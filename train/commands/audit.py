@@ -5,7 +5,7 @@
   creditflow audit train.jsonl --validation valid.jsonl
   creditflow audit rollouts.jsonl --replay 16 --out replayed.jsonl
 
-The report starts with a recommended scheme and its options: grouptd where states repeat, blend where they rarely do,
+The report starts with a recommended scheme: grouptd where states repeat, blend where they rarely do,
 none where every group has a single rollout. It ends with the evidence for grouptd.
 
 --replay K measures whether the credit is right. The log's agent, or --agent, plays on K times from before and from
@@ -34,7 +34,6 @@ from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import (
     EVIDENCE,
     audit_text,
-    cautions,
     evidence_text,
     recommendation_text,
     recommended,
@@ -115,17 +114,10 @@ def run(args: argparse.Namespace) -> int:
     if args.validation and args.input == "-":
         raise ConfigError("--validation needs the log as a file, not on standard input")
     leaked = overlap(args.input, args.validation) if args.validation else None
-    scheme, options, reason = recommended(measured, measured.state)
-    cautioned = cautions(measured.state)
+    scheme, reason = recommended(measured)
     if args.json:
         evidence = EVIDENCE if scheme == "grouptd" else ()
-        advice = {
-            "scheme": scheme,
-            "parameters": options,
-            "reason": reason,
-            "cautions": cautioned,
-            "evidence": evidence,
-        }
+        advice = {"scheme": scheme, "reason": reason, "evidence": evidence}
         data: dict[str, Any] = asdict(measured) | {"warnings": warnings(measured), "recommendation": advice}
         if comparison is not None:
             data["replay"] = asdict(comparison)
@@ -134,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
         sections = [replayed_text(comparison)] if comparison is not None else []
-        sections += [recommendation_text(scheme, options, reason, cautioned), audit_text(measured)]
+        sections += [recommendation_text(scheme, reason), audit_text(measured)]
         sections += [evidence_text()] if scheme == "grouptd" else []
         text = "\n\n".join([f"{leaked}."] * (leaked is not None) + sections)
     print_text(text, report)

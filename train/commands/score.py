@@ -62,12 +62,10 @@ def run(args: argparse.Namespace) -> int:
         log = _read(args.input)
         groups = list(log.groups)
         measured = audit(groups)
-        name, options, reason = recommended(measured, measured.state)
-        if args.scheme:
-            name, options, reason = args.scheme, {}, "you chose it"
+        name, reason = (args.scheme, "you chose it") if args.scheme else recommended(measured)
         if not name:
             raise DataError(f"{args.input}: {reason}; or name a scheme with --scheme")
-        scheme = credit.make(name, **options)
+        scheme = credit.make(name)
         results = assigned(scheme, groups)
         folder.mkdir(parents=True, exist_ok=True)
         write_jsonl(folder / "log.jsonl", log)
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         schemes = {shown: credit.make(shown) for shown in dict.fromkeys((name, "grpo"))}
         with atomic_writer(folder / "page.html") as stream:
             title, chosen = f"creditflow score: {Path(args.input).name}", "" if args.scheme else name
-            stream.write(render_page(view_data(groups, {**schemes, name: scheme}, title, recommended=chosen)))
+            stream.write(render_page(view_data(groups, schemes, title, recommended=chosen)))
     rollouts = [member for group in groups for member in group.trajectories]
     print(
         f"{counted(len(rollouts), 'rollout')} of {counted(len(groups), 'group')}, {counted(measured.turns, 'turn')}; "

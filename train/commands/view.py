@@ -73,10 +73,9 @@ def run(args: argparse.Namespace) -> int:
         raise TrajectoryError(f"{args.input} contains no trajectories")
     first = ""
     if args.schemes is None:
-        measured = audit(groups)
-        first, options, _ = recommended(measured, measured.state)
+        first, _ = recommended(audit(groups))
         if first:
-            schemes[first] = credit.make(first, **options)
+            schemes[first] = credit.make(first)
     folder = None if args.input == "-" else PictureFolder(pictures_beside(args.input))
     read_frame = None if folder is None else lambda name: folder.read(name).pixels
     if args.out:

@@ -12,10 +12,8 @@ from creditflow.envs.errors import DataError
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import (
     audit_text,
-    cautions,
     recommendation_text,
     recommended,
-    supported_variant,
     warnings,
 )
 from creditflow.train.cli import main
@@ -64,24 +62,8 @@ def test_kinds_of_dead_groups_are_counted():
     assert any("a single rollout" in line for line in warnings(found))
 
 
-def test_aliasing_and_fragmentation():
-    # states a and b share the text X; state c has the texts Y and Z
-    found = audit(
-        [Group((walk("w0", "abc", texts="XXY"), walk("w1", "cad", texts="ZXD"), walk("w2", "cd", texts="YD")))]
-    )
-    assert found.aliased == pytest.approx(3 / 5)
-    assert found.fragmented == pytest.approx(2 / 5)
-    assert found.text is not None
-    assert found.text.states == 3
-
-
-def test_a_log_without_text_keys_has_no_text_statistics():
-    members = tuple(
-        replace(m, turns=tuple(replace(t, text_key="") for t in m.turns)) for m in (walk("w0", "ab"), walk("w1", "ac"))
-    )
-    found = audit([Group(members)])
-    assert found.text is None
-    assert np.isnan(found.aliased)
+def test_numbers_that_are_undefined_are_dashes():
+    found = audit([Group((walk("w0", "ab"), walk("w1", "ac")))])
     assert np.isnan(found.length_correlation)
     assert "–" in audit_text(found)
     assert "nan" not in audit_text(found)
@@ -94,8 +76,8 @@ def test_conflicts_that_the_previous_state_explains():
     found = audit([Group(tuple(members))])
     assert found.state.conflicted == 0.5
     assert found.state.explained == 1.0
-    variant, reason = supported_variant(found)
-    assert variant == {}
+    scheme, reason = recommended(found)
+    assert scheme == "grouptd"
     assert "previous state mostly determines" in reason
 
 
@@ -104,8 +86,8 @@ def test_random_conflicts_are_not_explained():
     members += [walk(f"z{i}", "axz", actions=["in", "go"]) for i in range(3)]
     found = audit([Group(tuple(members))])
     assert found.state.explained == 0.0
-    variant, reason = supported_variant(found)
-    assert variant == {}
+    scheme, reason = recommended(found)
+    assert scheme == "grouptd"
     assert "does not determine which" in reason
 
 
@@ -127,28 +109,21 @@ def test_a_branch_revisits_the_states_of_its_prefix():
     assert audit([Group((walk("root", "abc"), branch))]).revisits == pytest.approx(1 / 4)
 
 
-def test_markov_keys_need_no_options():
+def test_markov_keys_look_exact():
     found = audit([Group((walk("w0", "abg", "success"), walk("w1", "abab"), walk("w2", "abg", "success")))])
-    variant, reason = supported_variant(found)
-    assert variant == {}
+    scheme, reason = recommended(found)
+    assert scheme == "grouptd"
     assert "look exact" in reason
 
 
-def test_conflicts_in_keys_that_hardly_repeat_are_no_reason_for_options():
+def test_conflicts_in_keys_that_hardly_repeat_do_not_decide():
     # all begin in a, where the action "go" has three results; no other state is visited twice
     members = [walk(f"w{i}", f"a{i}{letter}z", actions=["go"] * 3) for i, letter in enumerate("xyw")]
     found = audit([Group(tuple(members))])
     assert found.state.conflicted == pytest.approx(1 / 3)
-    scheme, variant, reason = recommended(found, found.state)
-    assert (scheme, variant) == ("blend", {})
+    scheme, reason = recommended(found)
+    assert scheme == "blend"
     assert "visited only once" in reason
-
-
-def test_conflicting_text_keys_lead_to_state_keys():
-    members = [walk(f"a{i}", "acy", actions=["in", "go"], texts="AXY") for i in range(2)]
-    members += [walk(f"b{i}", "bdz", actions=["in", "go"], texts="BXZ") for i in range(2)]
-    variant, _ = supported_variant(audit([Group(tuple(members))]))
-    assert variant == {"key": "state"}
 
 
 def test_groups_where_only_a_penalty_decides():
@@ -178,14 +153,6 @@ def test_a_log_without_turns_is_an_error():
         audit([Group((empty,))])
 
 
-def test_states_that_hardly_recur_call_for_caution() -> None:
-    rare = audit([Group((walk("w0", "abc"), walk("w1", "abd")))]).state._replace(singletons=0.96)
-    [caution] = cautions(rare)
-    assert "only 4% of the turns" in caution
-    assert f"\n  Caution: {caution}." in recommendation_text("grouptd", {}, "the keys are Markov", (caution,))
-    assert cautions(rare._replace(singletons=0.89)) == ()
-
-
 @pytest.mark.parametrize(
     ("singletons", "alone", "scheme"),
     [(0.2, 0.0, "grouptd"), (0.5, 0.5, "grouptd"), (0.83, 0.0, "blend"), (0.2, 1.0, ""), (0.83, 0.51, "")],
@@ -193,9 +160,9 @@ def test_states_that_hardly_recur_call_for_caution() -> None:
 def test_the_recommendation_is_that_of_the_readmes_table(singletons: float, alone: float, scheme: str) -> None:
     found = audit([Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
     found = replace(found, state=found.state._replace(singletons=singletons), singleton_groups=alone)
-    name, options, reason = recommended(found, found.state)
+    name, reason = recommended(found)
     assert name == scheme
-    shown = recommendation_text(name, options, reason, ())
+    shown = recommendation_text(name, reason)
     assert shown.startswith(f"Recommended scheme: {scheme or 'none'}")
     assert ("creditflow credit --scheme" in shown) == bool(scheme)
     if not scheme:
@@ -212,8 +179,8 @@ def test_a_log_with_one_rollout_a_task_gets_no_recommendation(tmp_path, capsys) 
 def test_the_recommended_command_can_be_run_as_printed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_jsonl("LOG", [Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
-    for scheme, options in (("grouptd", {}), ("grouptd", {"key": "state"}), ("blend", {})):
-        command = recommendation_text(scheme, options, "keys", ()).splitlines()[1].split()
+    for scheme in ("grouptd", "blend"):
+        command = recommendation_text(scheme, "keys").splitlines()[1].split()
         assert main([*command[1:], "--out", "credit.jsonl", "--force"]) == 0
 
 
@@ -229,7 +196,7 @@ def test_the_command_prints_text_and_json(tmp_path, capsys):
     data = json.loads(capsys.readouterr().out)
     assert data["turns"] == 3
     advice = data["recommendation"]
-    assert (advice["scheme"], advice["parameters"]) == ("grouptd", {}) and advice["evidence"]
+    assert advice["scheme"] == "grouptd" and advice["evidence"]
     assert main(["audit", str(log), "--out", str(tmp_path / "audit.txt")]) == 0
     assert (tmp_path / "audit.txt").read_text("utf-8") == shown  # with the characters that are not ASCII
     assert not shown.isascii()
