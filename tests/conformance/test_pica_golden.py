@@ -1,7 +1,8 @@
 """PiCA against the paper's equations and the released reward manager: every golden case.
 
 ``reward_intended`` (the rewards that the released reward manager intends) is what the scheme computes under "release";
-``reward_manager`` (the rewards that it gives, defects included) is reproduced by a replica that exists here only.
+``reward_manager`` (the rewards that it gives, defects included) is reproduced by a replica that exists here only, and so is
+its search for tags, in whose place our encoder takes the turns.
 """
 
 from __future__ import annotations
@@ -15,17 +16,14 @@ from helpers.shared_data import shared_file, shared_files
 
 from creditflow import credit
 from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, Transcript, final_answer
-from creditflow.train.annotate.success.released import (
-    compact_text,
-    insert_placeholder,
-    released_query,
-    search_ends,
-)
+from creditflow.train.annotate.success.released import compact_text
 from creditflow.wrappers.credit.annotations.gae import gae
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 FAMILY = "conformance/search_credit/*.json"
 shared_files(FAMILY)
+# warnings are skipped, because the released ones quote search tags
+SEARCH_END = re.compile(r"<warning>.*?</warning>|(?P<end></search>)(?=\s*<information>)", re.DOTALL)
 NO_FLOOR = -200.0  # the golden formulas have no floor
 
 
@@ -109,6 +107,21 @@ def test_hazards_become_success_and_both_shapings(given, expected, tolerance):
 @every("pica_step_reward", "compact_text")
 def test_text_is_compacted_as_released(given, expected, tolerance):
     assert compact_text(given["text"]) == expected
+
+
+def search_ends(text):
+    """Positions after every ``</search>`` that an ``<information>`` block follows, outside of warnings."""
+    return [match.end() for match in SEARCH_END.finditer(text) if match["end"]]
+
+
+def insert_placeholder(text, placeholder="<|vision_start|>"):
+    """``placeholder`` and a newline after every search that returned something."""
+    return SEARCH_END.sub(lambda match: match[0] + (f"{placeholder}\n" if match["end"] else ""), text)
+
+
+def released_query(question, response, placeholder="<|vision_start|>"):
+    """The released model's text of an episode: placeholders after every search, and at the end."""
+    return insert_placeholder(compact_text(question + response), placeholder) + placeholder
 
 
 @every("pica_step_reward", "insert_placeholder")

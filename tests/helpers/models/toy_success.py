@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 
-def success_folder(path: Path, kind: str = "paper", *, positions: int = 96, **text: Any) -> str:
+def success_folder(path: Path, kind: Literal["paper", "hazard"] = "paper", *, positions: int = 96, **text: Any) -> str:
     """Save an untrained model whose head has random weights; return the folder."""
     import torch
 

@@ -80,16 +80,14 @@ class SuccessAnnotator(TurnAnnotator):
 def make(argument: str, context: Context) -> Annotator:
     """The annotator ``success:DIR``; DIR is what ``creditflow train`` with kind: success_model wrote to ``model/``.
 
-    With the setting ``released`` ("scalar" or "tokens", see ``open_released``) DIR is a checkpoint of PiCA's released code.
+    With the setting ``released=scalar`` DIR is a checkpoint of PiCA's released code, whose head is one number a place.
     """
     settings = settings_of("success", context, {"batch_tokens": 16384, "released": "", "placeholder": PLACEHOLDER})
     require_torch()
     released = settings["released"]
     if released:
-        check_name("head of a released success model (setting released)", released, ("scalar", "tokens"))
-        model, released_encoder = open_released(
-            argument, released, device=context.device, placeholder=settings["placeholder"]
-        )
+        check_name("head of a released success model (setting released)", released, ("scalar",))
+        model, released_encoder = open_released(argument, device=context.device, placeholder=settings["placeholder"])
         parameters = {"kind": "hazard", "released": released, "placeholder": settings["placeholder"]}
         provenance = Provenance("success", 1, parameters, folder_digest(argument))
         return SuccessAnnotator(model, released_encoder, "hazard", provenance, batch_tokens=settings["batch_tokens"])

@@ -20,7 +20,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["Encoded", "Encoder", "EpisodeTooLongError", "TextConfig"]
+__all__ = ["Encoded", "Encoder", "EpisodeTooLongError", "TextConfig", "encoded"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,20 @@ class EpisodeTooLongError(DataError):
     """An episode has more tokens than the model takes."""
 
 
+def encoded(ids: Sequence[int], ends: Sequence[int], positions: int, name: str, shared: int = 0) -> Encoded:
+    """An episode of these ids and ends.
+
+    Raises:
+        EpisodeTooLongError: it has more tokens than ``positions``, unless that is 0.
+    """
+    if positions and len(ids) > positions:
+        raise EpisodeTooLongError(
+            f"{name} has {len(ids)} tokens, the success model takes at most {positions}: truncate observations with "
+            "text.observation_tokens, or train it with more positions"
+        )
+    return Encoded(np.array(ids, np.int32), np.array(ends, np.int64), shared)
+
+
 class Encoder:
     """Encodes episodes for one tokenizer, with a cache of texts, because they recur.
 
@@ -88,8 +102,8 @@ class Encoder:
             user, assistant, end = (int(role) for role in roles)
             self._frames = ((user,), (end,)), ((assistant,), (end,))
 
-    def encode(self, turns: Sequence[Turn], name: str) -> Encoded:
-        """One episode from its first turn.
+    def encode(self, turns: Sequence[Turn], name: str, shared: int = 0) -> Encoded:
+        """One episode from its first turn, of which a branch shares the first ``shared`` with its ancestors.
 
         Raises:
             DataError: the log contains no observations or responses, or the episode is too long for the model.
@@ -114,21 +128,14 @@ class Encoder:
             ids += self._framed(1, self._text(action))
             if t == last or self.config.read == "action":
                 ends.append(len(ids) - 1)
-        if self.positions and len(ids) > self.positions:
-            raise EpisodeTooLongError(
-                f"{name} has {len(ids)} tokens, the success model takes at most {self.positions}: truncate observations with "
-                "text.observation_tokens, or train it with more positions"
-            )
-        return Encoded(np.array(ids, np.int32), np.array(ends, np.int64))
+        return encoded(ids, ends, self.positions, name, shared)
 
     def encode_member(self, group: Group, index: int) -> Encoded:
         """Encode a trajectory of a group; a branch with the turns it shares. Without turns there are no ends."""
         member = group.trajectories[index]
-        shared = group.prefix(index) if member.turns else ()
-        episode = self.encode(
-            (*shared, *member.turns), f"group {group.group_id!r}, trajectory {member.trajectory_id!r}"
-        )
-        return Encoded(episode.ids, episode.ends, len(shared))
+        turns = group.episodes[index] if member.turns else ()
+        name = f"group {group.group_id!r}, trajectory {member.trajectory_id!r}"
+        return self.encode(turns, name, len(turns) - len(member.turns))
 
     def _framed(self, role: int, ids: Sequence[int]) -> list[int]:
         before, after = self._frames[role]

@@ -1,4 +1,4 @@
-"""The success model: a causal language model read at the ends of turns, by a scalar head or by two tokens; its file and its predictions."""
+"""The success model: a causal language model read at the ends of turns by a scalar head; its file and its predictions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.language_model.pretrained import open_pretrained
-from creditflow.agents.language_model.text_ids import text_ids
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
@@ -25,79 +24,33 @@ from creditflow.train.settings.reading import read_dataclass
 
 __all__ = [
     "EpisodeBatch",
-    "Head",
     "SuccessFile",
     "SuccessModel",
     "open_success",
     "predict_success",
-    "read_logits",
     "save_success",
 ]
 
-Head = Literal["place", "tokens"]
-
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 
 
 class SuccessModel(torch.nn.Module):
-    """Backbone and head.
+    """A causal language model of ``transformers``, and a scalar head that computes z from the last token of a turn."""
 
-    Args:
-        backbone: a causal language model of ``transformers``.
-        head: "place": a scalar head computes z from the last token of a turn. "tokens": z is the difference of the language
-            model's own logits of the tokens "+" and "-" after it, so that σ(z) is the softmax over the two. There is no
-            weight of our own.
-        kind: with "tokens", what σ(z) means: "paper", success, the share of "+"; "hazard", an error, the share of "-".
-        tokenizer: with "tokens", the tokenizer of the backbone.
-
-    Raises:
-        DataError: "+" or "-" is not one token of the tokenizer.
-    """
-
-    def __init__(
-        self, backbone: Any, head: Head = "place", kind: Literal["paper", "hazard"] = "paper", tokenizer: Any = None
-    ) -> None:
+    def __init__(self, backbone: Any) -> None:
         super().__init__()
-        self.backbone, self.head = backbone, head
-        if head == "tokens":
-            plus, minus = _sign_tokens(tokenizer)
-            self._event, self._other = (plus, minus) if kind == "paper" else (minus, plus)
-            return
+        self.backbone = backbone
         parameter = next(backbone.parameters())
         self.score = torch.nn.Linear(backbone.config.hidden_size, 1, bias=False, device=parameter.device)
         torch.nn.init.zeros_(self.score.weight)  # the untrained model predicts 1/2 everywhere
 
-    def hidden(self, ids: Any) -> Any:
-        """Last hidden states (B, L, d) of right-padded ids (B, L)."""
-        return self.backbone.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
-
-    def read(self, hidden: Any, rows: Any, ends: Any, present_mask: Any) -> Any:
-        """float32 (B, S): z at every turn end; undefined elsewhere.
-
-        Args:
-            hidden: (B, L, d).
-            rows, ends: int64 (n,), rows and columns of the turn ends, row by row and ascending within a row.
-            present_mask: bool (B, S), which of the padded readings exist.
-        """
-        at = hidden[rows, ends]
-        if self.head == "tokens":
-            logits = self.backbone.get_output_embeddings()(at).float()
-            odds = logits[:, self._event] - logits[:, self._other]
-        else:
-            odds = self.score(at.float())[:, 0]
-        return torch.zeros(present_mask.shape, device=at.device).masked_scatter(present_mask, odds)
-
-
-def _sign_tokens(tokenizer: Any) -> tuple[int, int]:
-    """The tokens "+" and "-"."""
-    ids = text_ids(tokenizer, ["+", "-"])
-    if [len(sign) for sign in ids] != [1, 1]:
-        raise DataError(
-            f'head "tokens" needs a tokenizer in which "+" and "-" are one token each; here they are {len(ids[0])} and {len(ids[1])}'
-        )
-    return int(ids[0][0]), int(ids[1][0])
+    def logits(self, batch: EpisodeBatch) -> Any:
+        """float32 (B, S): z at every turn end; undefined elsewhere."""
+        hidden = self.backbone.get_decoder()(input_ids=batch.ids, use_cache=False).last_hidden_state
+        odds = self.score(hidden[batch.rows, batch.ends].float())[:, 0]
+        return torch.zeros(batch.present_mask.shape, device=odds.device).masked_scatter(batch.present_mask, odds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,29 +61,26 @@ class SuccessFile:
         kind: what z means: "paper", success; "hazard", the first error.
         text: how episodes become text.
         positions: longest episode in tokens; 0 for no limit.
-        head: of ``SuccessModel``.
     """
 
     kind: Literal["paper", "hazard"]
     text: TextConfig
     positions: int
-    head: Head = "place"
 
 
-def save_success(folder: str | Path, model: SuccessModel, tokenizer: Any, kind: str, encoder: Encoder) -> None:
-    """Write backbone, tokenizer, head (unless it is the backbone's) and description; the description last, so that an incomplete folder does not open."""
+def save_success(
+    folder: str | Path, model: SuccessModel, tokenizer: Any, kind: Literal["paper", "hazard"], encoder: Encoder
+) -> None:
+    """Write backbone, tokenizer, head and description; the description last, so that an incomplete folder does not open."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     path = Path(folder)
     model.backbone.save_pretrained(path)
     tokenizer.save_pretrained(path)
-    if model.head != "tokens":
-        save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
-    data = {
-        "format_version": FORMAT_VERSION, "kind": kind, "text": asdict(encoder.config),
-        "positions": encoder.positions, "head": model.head,
-    }  # fmt: skip
+    save_file({"weight": model.score.weight.detach().cpu().contiguous()}, path / HEAD)
+    description = SuccessFile(kind=kind, text=encoder.config, positions=encoder.positions)
+    data = {"format_version": FORMAT_VERSION, **asdict(description)}
     with atomic_writer(path / FILE) as stream:
         stream.write(json.dumps(data, indent=1) + "\n")
 
@@ -145,7 +95,7 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
     if not (path / FILE).is_file():
         raise DataError(
             f"{path} is not a success model (no {FILE}); train one with kind: success_model, or, for a checkpoint of PiCA's "
-            "released code, say what its head is: --set released=scalar or --set released=tokens"
+            "released code, add --set released=scalar"
         )
     with loading(f"{path} is not a success model; train one with kind: success_model"):
         data = read_json(path / FILE)
@@ -158,10 +108,9 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
         raise DataError(f"{path}: {error}") from error
     backbone, tokenizer = open_pretrained(str(path), device=device)
     encoder = Encoder(tokenizer, file.text, file.positions)
-    model = SuccessModel(backbone, file.head, file.kind, tokenizer)
-    if file.head != "tokens":
-        with loading(f"{path}: its head cannot be read"):
-            model.score.load_state_dict(load_file(path / HEAD))
+    model = SuccessModel(backbone)
+    with loading(f"{path}: its head cannot be read"):
+        model.score.load_state_dict(load_file(path / HEAD))
     return model.eval(), encoder, file
 
 
@@ -188,11 +137,6 @@ class EpisodeBatch:
         self.present_mask = torch.from_numpy(present_mask).to(device)
 
 
-def read_logits(model: SuccessModel, batch: EpisodeBatch) -> Any:
-    """float32 (B, S): z at every turn end; undefined elsewhere."""
-    return model.read(model.hidden(batch.ids), batch.rows, batch.ends, batch.present_mask)
-
-
 def predict_success(
     model: SuccessModel, episodes: Sequence[Encoded], kind: Literal["paper", "hazard"], *, batch_tokens: int = 16384
 ) -> list[NDArray[np.float64]]:
@@ -207,7 +151,7 @@ def predict_success(
         for chosen in plan([len(episodes[i]) for i in nonempty], batch_tokens):
             members = [episodes[nonempty[i]] for i in chosen]
             batch = EpisodeBatch(members, device)
-            logits = read_logits(model, batch).double().cpu().numpy()
+            logits = model.logits(batch).double().cpu().numpy()
             for row, i in enumerate(chosen):
                 member = members[row]
                 out[nonempty[i]] = _success(logits[row, : len(member.ends)], kind)[member.shared :]

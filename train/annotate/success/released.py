@@ -3,16 +3,14 @@
 The released code trains a causal language model with a scalar head, the weight ``score.weight`` beside the backbone's. At
 every placeholder it predicts the probability h that the step which ends there is the first error. The signs "+" and "−" that
 the paper's table 4 lists are labels there. No released weights are known to us, so this format is tested on models that
-we made. The head "tokens" is for models that predict "+" or "−" as the token at the placeholder; the released code has none.
-Our own success models need no placeholders: they are evaluated at the token offsets of the turns.
+we made. Our own success models need no placeholders: they are evaluated at the token offsets of the turns.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,22 +18,16 @@ from creditflow.agents.language_model.text_ids import text_ids
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.failures import loading
 from creditflow.train.annotate.base import AnnotationError
-from creditflow.train.annotate.success.encoding import Encoded, EpisodeTooLongError
-from creditflow.train.rollout.replay import full_episode
+from creditflow.train.annotate.success.encoding import Encoded, encoded
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
 if TYPE_CHECKING:
     from creditflow.train.annotate.success.model import SuccessModel
 
-__all__ = [
-    "PLACEHOLDER", "ReleasedEncoder", "compact_text", "insert_placeholder", "open_released", "released_query", "search_ends",
-    "text_with_placeholders",
-]  # fmt: skip
+__all__ = ["PLACEHOLDER", "ReleasedEncoder", "compact_text", "open_released", "text_with_placeholders"]
 
 PLACEHOLDER: Final = "<|vision_start|>"  # of the released settings for Qwen models
-# warnings are skipped, because the released ones quote search tags
-_SEARCH_END: Final = re.compile(r"<warning>.*?</warning>|(?P<end></search>)(?=\s*<information>)", re.DOTALL)
 
 
 def compact_text(text: str) -> str:
@@ -43,30 +35,11 @@ def compact_text(text: str) -> str:
     return " ".join(text.split())
 
 
-def search_ends(text: str) -> list[int]:
-    """Positions after every ``</search>`` that an ``<information>`` block follows, outside of warnings.
-
-    >>> search_ends("<search>a</search> <information>…</information><search>b</search>")
-    [18]
-    """
-    return [match.end() for match in _SEARCH_END.finditer(text) if match["end"]]
-
-
-def insert_placeholder(text: str, placeholder: str = PLACEHOLDER) -> str:
-    """``placeholder`` and a newline after every search that returned something."""
-    return _SEARCH_END.sub(lambda match: match[0] + (f"{placeholder}\n" if match["end"] else ""), text)
-
-
-def released_query(question: str, response: str, placeholder: str = PLACEHOLDER) -> str:
-    """The released model's text of an episode: placeholders after every search, and at the end."""
-    return insert_placeholder(compact_text(question + response), placeholder) + placeholder
-
-
 def text_with_placeholders(question: Any, turns: Sequence[Turn], placeholder: str, name: str) -> str:
     """An episode in the format of the released model: one text with a placeholder after every completion.
 
-    On rollouts in the Search-R1 format without invalid turns it equals ``released_query``. Here the placeholders come from
-    the turns, not from a search for tags, so an invalid turn has one and a quoted tag has none.
+    The released code searches a text for tags; here the placeholders come from the turns, so an invalid turn has one and a
+    quoted tag has none.
 
     Args:
         question: question of the task; None takes the first observation.
@@ -127,7 +100,7 @@ class ReleasedEncoder:
         member = group.trajectories[index]
         if not member.turns:
             return Encoded(np.zeros(0, np.int32), np.zeros(0, np.int64))
-        turns = full_episode(group, index)
+        turns = group.episodes[index]
         text = text_with_placeholders(group.task.get("question"), turns, self.placeholder, member.trajectory_id)
         ids: list[int] = []
         ends = [0]
@@ -135,36 +108,29 @@ class ReleasedEncoder:
             ids += text_ids(self.tokenizer, [piece])[0]
             ids.append(self._mark)
             ends.append(len(ids) - 1)
-        if self.positions and len(ids) > self.positions:
-            raise EpisodeTooLongError(
-                f"group {group.group_id!r}, trajectory {member.trajectory_id!r} has {len(ids)} tokens, the success model "
-                f"takes at most {self.positions}"
-            )
-        return Encoded(np.array(ids, np.int32), np.array(ends, np.int64), len(turns) - len(member.turns))
+        name = f"group {group.group_id!r}, trajectory {member.trajectory_id!r}"
+        return encoded(ids, ends, self.positions, name, len(turns) - len(member.turns))
 
 
 def open_released(
-    folder: str | Path, head: Literal["scalar", "tokens"], *, device: str = "auto", placeholder: str = PLACEHOLDER
+    folder: str | Path, *, device: str = "auto", placeholder: str = PLACEHOLDER
 ) -> tuple[SuccessModel, ReleasedEncoder]:
     """A checkpoint as the released code writes it, which has no description of ours, and the encoder of its texts.
 
     Args:
         folder: a folder of a causal language model in safetensors.
-        head: "scalar" reads ``score.weight``; "tokens" the language model's logits of "+" and "-", of which "-" is the error.
         device: "auto", "cpu", "cuda", …
         placeholder: token that marks the end of a step.
 
     Raises:
-        DataError: not such a folder, no such head, or a tokenizer without these tokens.
+        DataError: not such a folder, no head in it, or a tokenizer without the placeholder.
     """
     from creditflow.agents.language_model.pretrained import open_pretrained
     from creditflow.train.annotate.success.model import SuccessModel
 
     backbone, tokenizer = open_pretrained(str(folder), device=device)
     encoder = ReleasedEncoder(tokenizer, int(getattr(backbone.config, "max_position_embeddings", 0) or 0), placeholder)
-    if head == "tokens":
-        return SuccessModel(backbone, "tokens", "hazard", tokenizer).eval(), encoder
-    model = SuccessModel(backbone, kind="hazard")
+    model = SuccessModel(backbone)
     with loading(f"{folder}: its head score.weight cannot be read"):
         model.score.load_state_dict({"weight": _score_weight(Path(folder))})
     return model.eval(), encoder
@@ -178,5 +144,5 @@ def _score_weight(folder: Path) -> Any:
             if "score.weight" in tensors.keys():  # noqa: SIM118 - a safetensors file, which is no mapping
                 return tensors.get_tensor("score.weight").float()
     raise DataError(
-        f"{folder} has no weight score.weight; a model that predicts the tokens + and -: --set released=tokens"
+        f"{folder} has no weight score.weight, the head of PiCA's released code; name one of its checkpoints"
     )

@@ -74,8 +74,6 @@ class SuccessTrainConfig:
         device, threads: as for a policy.
         steps, batch: number of optimiser steps, and episodes per step.
         batch_tokens: tokens per micro-batch, padding included.
-        head: "place" computes z from the last token of a turn by a scalar head; "tokens" by the language model's own logits of
-            "+" and "-" there.
         loss: see ``SuccessLossConfig``.
     """
 
@@ -88,7 +86,6 @@ class SuccessTrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     loss: SuccessLossConfig = field(default_factory=SuccessLossConfig)
-    head: Literal["place", "tokens"] = "place"
     steps: int = 1000
     batch: int = 16
     batch_tokens: int = 16384

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from creditflow.train.annotate.success.model import (
     EpisodeBatch,
     SuccessModel,
     predict_success,
-    read_logits,
     save_success,
 )
 from creditflow.train.annotate.success.settings import SuccessLossConfig, SuccessTrainConfig
@@ -76,7 +75,7 @@ class SuccessTrainer:
         groups = read_groups(settings.data.log)
         self.device = pick_device(settings.device)
         backbone, tokenizer = self._backbone(groups, load_run_tokenizer(self.folder) if checkpoint else None)
-        self.model = SuccessModel(backbone, settings.head, settings.loss.kind, tokenizer)
+        self.model = SuccessModel(backbone)
         positions = int(getattr(backbone.config, "max_position_embeddings", 0) or 0)
         self.encoder = Encoder(tokenizer, settings.text, positions)
         samples, skipped = labelled_samples(groups, read_labels(settings.data.labels), self.encoder)
@@ -218,26 +217,10 @@ def _penalty(rise: Any) -> Any:
     return functional.softplus(-rise)
 
 
-class HazardLoss(NamedTuple):
-    """Scalars.
-
-    Attributes:
-        loss, loss_pos, loss_neg: the loss to minimise; its means over good and over bad samples.
-        acc, acc_pos, acc_neg: mean probability of the correct label over all positions, over "+" and over "-".
-    """
-
-    loss: Any
-    loss_pos: Any
-    loss_neg: Any
-    acc: Any
-    acc_pos: Any
-    acc_neg: Any
-
-
 def hazard_loss(
     logits: Any, present_mask: Any, wrong: Any, *, negative_weight: float = 1.0, monotonicity_weight: float = 0.0
-) -> HazardLoss:
-    """The released losses: ``CRMLoss``, and with ``monotonicity_weight`` ``TACRMLoss``.
+) -> Any:
+    """The mean loss of the samples with labels: ``CRMLoss`` of the released code, and with ``monotonicity_weight`` ``TACRMLoss``.
 
     A sample is bad if its last label is "-"; other "-" of good samples do not count. Good: −Σ log(1 − h).
     Bad, z its first "-": −log max(1 − Π(1 − h), 1e-5) − log h_z − Σ_{t<z} log(1 − h_t). The monotonicity hinge compares
@@ -265,22 +248,15 @@ def hazard_loss(
     located = -functional.logsigmoid(logits).gather(1, first[:, None])[:, 0]
     before = -(survive * (at < first[:, None])).sum(1)
     of_good, of_bad = -survive.sum(1), failed + located + before
-    hazard = torch.sigmoid(logits)
     if monotonicity_weight and length > 1:
+        hazard = torch.sigmoid(logits)
         fall = hazard[:, :-1] - hazard[:, 1:]
         pairs = present_mask[:, :-1]
         rising = (0.05 + fall).clamp(min=0.0) * (pairs & (at[:, 1:] >= first[:, None]))
         falling = (0.05 - fall).clamp(min=0.0) * (pairs & present_mask[:, 1:])
         of_good, of_bad = of_good + monotonicity_weight * falling.sum(1), of_bad + monotonicity_weight * rising.sum(1)
-    of_bad = negative_weight * of_bad
-    sums = (of_good * good).sum(), (of_bad * bad).sum()
-    correct, masks = torch.where(wrong, hazard, 1.0 - hazard), (present_mask, present_mask & ~wrong, wrong)
-    return HazardLoss(
-        (sums[0] + sums[1]) / nonempty.sum().clamp(min=1),
-        sums[0] / good.sum().clamp(min=1),
-        sums[1] / bad.sum().clamp(min=1),
-        *((correct * mask).sum() / mask.sum().clamp(min=1) for mask in masks),
-    )
+    total = (of_good * good).sum() + negative_weight * (of_bad * bad).sum()
+    return total / nonempty.sum().clamp(min=1)
 
 
 def success_step(
@@ -302,7 +278,7 @@ def success_step(
         members = [samples[i] for i in chosen]
         with autocast(settings.model.autocast, device):
             batch = EpisodeBatch([sample.episode for sample in members], device)
-            logits = read_logits(model, batch)
+            logits = model.logits(batch)
             loss = label_loss(logits, batch.present_mask, members, settings.loss) * (len(members) / len(samples))
         if not torch.isfinite(loss):
             raise DivergedError("the loss of the success model is not finite", [])
@@ -344,14 +320,13 @@ def label_loss(logits: Any, present_mask: Any, members: Sequence[Sample], config
         return torch.from_numpy(out).to(device)
 
     if config.kind == "hazard":
-        hazard = hazard_loss(
+        return hazard_loss(
             logits[:, 1:],
             (padded("pivot") | padded("non_pivot"))[:, 1:],
             padded("non_pivot")[:, 1:],
             negative_weight=config.negative_weight,
             monotonicity_weight=config.monotonicity_weight,
         )
-        return hazard.loss
     success = torch.tensor([float(sample.success) for sample in members], device=device)
     return paper_loss(logits, present_mask, padded("pivot"), padded("non_pivot"), success, config).mean()
 

@@ -60,7 +60,7 @@ COMMENTED: dict[str, list[tuple[str, ...]]] = {
     "graphgpo_alfworld": [("credit.parameters.merge=hf:intfloat/e5-base-v2",)],
     "graphgpo_webshop": [("credit.parameters.merge=hf:intfloat/e5-base-v2",)],
     "instruct": [("model.path=DIR_OR_NAME",)],
-    "pica_success_model": [("loss.kind=paper", "text.read=result"), ("head=tokens",)],
+    "pica_success_model": [("loss.kind=paper", "text.read=result")],
     "pica_wikisearch": [
         ("model.path=Qwen/Qwen3-4B",),
         ("model.path=meta-llama/Llama-3.1-8B-Instruct",),

@@ -64,7 +64,7 @@ def test_a_hazard_model_writes_survival_from_one(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format_version": 9}, "this version of creditflow reads 2"),
+        ({"format_version": 9}, "this version of creditflow reads 3"),
         ({"kind": "papre"}, "did you mean 'paper'"),
     ],
 )
