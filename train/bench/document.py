@@ -98,7 +98,7 @@ def measure_once(
 RESULTS_VERSION = 4
 DOCUMENT_KEYS = {"provenance", "amounts", "suites", "sanity"}
 SUITE_KEYS = {
-    *("name", "spec", "horizon", "settings", "log", "expert", "cost"),
+    *("name", "spec", "horizon", "settings", "log", "expert"),
     *("schemes", "controls", "undefined"),
 }
 RESULT_KEYS = {"rows", "studies"}  # one of them: played through an environment, or a shared policy

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.tabular import TabularAgent
-from creditflow.train.bench.annotation_sources import annotated_log, open_annotation_source
+from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.methods import played_method, reads_texts
 from creditflow.train.bench.presets import PlayedWork
 from creditflow.train.bench.suites import SuiteEnv
@@ -21,9 +21,8 @@ from creditflow.train.rollout import play_group
 from creditflow.train.statistics import crossed_mean
 from creditflow.wrappers.credit import CreditError
 from creditflow.wrappers.group_env import GroupEnv
-from creditflow.wrappers.records.group import Group
 
-__all__ = ["PlayedRow", "credit_coverage", "learn", "played_row"]
+__all__ = ["PlayedRow", "learn", "played_row"]
 
 
 class PlayedRow(NamedTuple):
@@ -112,31 +111,3 @@ def played_row(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -
         curve=[float(x) for x in success.mean(axis=(0, 2))],
         turns=float(np.mean([run["turns"] for run in runs])),
     )
-
-
-TOLERANCE = 1e-12  # smaller differences of credit are rounding errors
-
-
-def credit_coverage(
-    name: str, horizon: int, groups: Sequence[Group], earlier: Sequence[Group] = ()
-) -> dict[str, float]:
-    """How much of a log a method assigns credit to.
-
-    Args:
-        name: name of the method.
-        horizon: turn limit.
-        groups: groups of the log.
-        earlier: for each group another one, on which annotations are fitted.
-
-    Returns:
-        Fractions: "coverage", turns with credit; "turn_level", turns whose credit differs from the mean of their rollout;
-        "dead_groups", groups without any credit.
-    """
-    method = played_method(name, horizon, [0])
-    assigned = [method(group) for group in annotated_log(name, horizon, groups, earlier)]
-    differs = [abs(turns - turns.mean()) > TOLERANCE for c in assigned for turns in c.advantages if len(turns)]
-    return {
-        "coverage": float((np.concatenate([c.flat_advantages for c in assigned]) != 0.0).mean()),
-        "turn_level": float(np.concatenate(differs).mean()),
-        "dead_groups": float(np.mean([not c.flat_advantages.any() for c in assigned])),
-    }

@@ -1,6 +1,6 @@
 """One benchmark run: suites × methods → one document, from which every table, plot and page is made.
 
-In the suite ``shared``, whose states fit into tables, credit is measured against exact values (M1 to M5) and learning curves are
+In the suite ``shared``, whose states fit into tables, credit is measured against exact values and learning curves are
 exact; in any other suite policies are trained through its environment. In both cases all methods, controls included, get the same
 rollouts.
 """
@@ -20,7 +20,7 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.document import RunOptions, measure_once
 from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
 from creditflow.train.bench.methods import default_schemes, with_annotation_sources
-from creditflow.train.bench.played import credit_coverage, learn, played_row
+from creditflow.train.bench.played import learn, played_row
 from creditflow.train.bench.presets import PRESETS, PlayedWork, Preset
 from creditflow.train.bench.report.tidy import BASELINE
 from creditflow.train.bench.selection import MethodSelection, select_methods
@@ -103,11 +103,9 @@ def _run_suite(
         "settings": selection.settings(),
         "log": _log_size(groups),
         "expert": _expert_success(suite.env),
-        "cost": selection.cost(horizon, groups, earlier),
     }
-    logs = groups, earlier
     return [
-        facts | _played(suite, suite.env, selection, preset.played, rate, logs, seed, runner)
+        facts | _played(suite, suite.env, selection, preset.played, rate, seed, runner)
         for rate in (0.0, *preset.played.rates)
     ]
 
@@ -146,14 +144,10 @@ def _played(
     selection: MethodSelection,
     work: PlayedWork,
     rate: float,
-    logs: tuple[Sequence[Group], Sequence[Group]],
     seed: int,
     runner: JobRunner,
 ) -> dict[str, Any]:
-    """Results of a suite that is played through its environment; ``logs`` are the recorded log and an earlier one.
-
-    With a ``rate`` all methods learn with Adam.
-    """
+    """Results of a suite that is played through its environment; with a ``rate`` all methods learn with Adam."""
     title = f"{suite.name}, Adam {rate:g}" if rate else suite.name
     jobs = [
         Job(f"{suite.spec}/{rate:g}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s, rate))
@@ -178,5 +172,4 @@ def _played(
         "undefined": undefined,
         "tasks": len(suite_env.tasks),
         "rows": {name: played_row(seeds, base)._asdict() for name, seeds in runs.items()},
-        "coverage": {name: credit_coverage(name, suite_env.horizon, *logs) for name in runs},
     }

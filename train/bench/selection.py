@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -14,7 +13,6 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["MethodSelection", "select_methods"]
 
-REPEATS: Final = 3  # of a time, of which the fastest is taken
 STATE_FREE: Final = "stateless"  # the scheme that reads no states, in every comparison
 
 
@@ -46,21 +44,6 @@ class MethodSelection(NamedTuple):
     def settings(self) -> dict[str, str]:
         """Descriptions of the methods that differ from their paper's preset, by name."""
         return settings_of([*self.schemes, *(name for name in self.controls if name.endswith("]"))])
-
-    def cost(
-        self,
-        horizon: int,
-        groups: Sequence[Group],
-        earlier: Sequence[Group],
-        features: StateFeatures | None = None,
-    ) -> dict[str, float]:
-        """Milliseconds per 1000 turns of each scheme on a log; annotations are fitted on the earlier one."""
-        return {
-            name: _milliseconds(
-                bound_scheme(name, horizon, "state"), annotated_log(name, horizon, groups, earlier, features)
-            )
-            for name in self.schemes
-        }
 
 
 def select_methods(
@@ -153,15 +136,3 @@ def _controls(
 
 def _varies(given: credit.Credit) -> bool:
     return any(len(turns) and bool((turns != turns[0]).any()) for turns in given.advantages)
-
-
-def _milliseconds(scheme: credit.Scheme, groups: Sequence[Group]) -> float:
-    """Time to assign credit to a thousand turns, group arrays included, in milliseconds; the fastest of three runs."""
-    best = float("inf")
-    for _ in range(REPEATS):
-        fresh = [Group(group.trajectories, group.task) for group in groups]  # arrays are computed once per Group
-        began = time.perf_counter()
-        for group in fresh:
-            scheme.assign(group)
-        best = min(best, time.perf_counter() - began)
-    return 1e6 * best / max(sum(len(group.turns) for group in groups), 1)

@@ -45,7 +45,7 @@ def test_results_have_a_version_and_their_provenance(document):
 def test_every_table_has_every_scheme_and_every_control(document):
     for suite in document["suites"]:
         tables = suite_tables(suite)
-        assert len(tables) == 3
+        assert len(tables) == 2
         for table in tables:
             left_out = WITHOUT_CURVES if table.title == "Learning" else set()
             assert {row[0] for row in table.rows[1:]} == (CONTROLS | {"grpo", "graphgpo", "grouptd"}) - left_out
@@ -65,9 +65,7 @@ def test_a_complete_run_leaves_no_unfinished_jobs(out):
 def test_a_second_run_with_several_workers_gives_the_same_numbers(document, tmp_path):
     command = [*SMOKE, "--envs", "shared", "--schemes", "grpo,graphgpo,grouptd", "--out", str(tmp_path)]
     assert main([*command, "--workers", "2"]) == 0
-    again, one = read_results(tmp_path / "results.json")["suites"][0], document["suites"][0]
-    del one["cost"], again["cost"]  # milliseconds
-    assert one == again
+    assert read_results(tmp_path / "results.json")["suites"][0] == document["suites"][0]
 
 
 def test_a_stored_run_is_shown_as_it_was(out, document, tmp_path, capsys):

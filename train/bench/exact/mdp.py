@@ -141,11 +141,6 @@ class FiniteMDP:
         optimal: NDArray[np.bool_] = np.isfinite(best) & (best == self.distance[: self.size, None] - 1.0)
         return optimal
 
-    @property
-    def dead_state_fraction(self) -> float:
-        """Fraction of acting states from which success cannot be reached."""
-        return float(np.isinf(self.distance[: self.size]).mean())
-
 
 def explore(
     start: StateT,

@@ -7,31 +7,25 @@ mean success on all training tasks. Gradients are processed one at a time, so th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.annotation_sources import StateFeatures, open_annotation_source
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import policy_gradient, visitation
 from creditflow.train.bench.learning.batch import Batch, Sampling, ascent_weights
 from creditflow.train.bench.learning.policy import Evaluation, Policy, matched_step
 from creditflow.train.bench.learning.stack import StackedTasks
-from creditflow.wrappers.credit import Credit, CreditError
+from creditflow.wrappers.credit import Credit
 
 __all__ = [
     "KLS",
     "GradientMoments",
     "Measured",
     "OneStep",
-    "SampledBatch",
     "Start",
-    "coverage",
-    "dead_groups",
-    "measure_batches",
 ]
 
 Floats = NDArray[np.float64]
@@ -152,7 +146,6 @@ class OneStep:
     def __init__(self, start: Start) -> None:
         self._start = start
         self._moments, self._steps = GradientMoments(start.exact), list[dict[float, int]]()
-        self._coverage, self._dead = list[float](), list[float]()
 
     def add(self, batch: Batch, credits_: Sequence[Credit], sampling: Sampling) -> None:
         """Measure one batch with a method's credit."""
@@ -160,11 +153,9 @@ class OneStep:
         gradient = policy.gradient(batch.tasks, batch.split(ascent_weights(turns, batch.policy)))
         self._moments.add(gradient)
         self._steps.append(self._start.step(gradient, batch.tasks, batch.visits))
-        self._coverage.append(coverage(credits_))
-        self._dead.append(dead_groups(credits_))
 
     def measures(self) -> dict[str, float]:
-        """Direction, bias and variance, gain relative to g* at both of ``KLS``, coverage and fraction of groups without credit."""
+        """Direction, bias and variance, and gain relative to g* at both of ``KLS``."""
         (small, held_out_small), (large, held_out_large) = (
             self._start.relative_gains([numbers[kl] for numbers in self._steps], kl).tolist() for kl in self._start.kls
         )
@@ -173,62 +164,7 @@ class OneStep:
             "gain": large,
             "held_out_gain_small": held_out_small,
             "held_out_gain": held_out_large,
-            "coverage": float(np.mean(self._coverage)),
-            "dead_groups": float(np.mean(self._dead)),
         }
-
-
-class SampledBatch(NamedTuple):
-    """A batch on which all methods are measured.
-
-    Attributes:
-        batch: the rollouts.
-        earlier: groups of the same tasks and policy, on which annotations are fitted.
-        corruption: for each group the seed of shuffled credit.
-    """
-
-    batch: Batch
-    earlier: Sequence[ArrayGroup]
-    corruption: Sequence[Sequence[int]]
-
-
-def measure_batches(
-    start: Start,
-    names: Sequence[str],
-    sampled: Iterable[SampledBatch],
-    sampling: Sampling,
-    features: StateFeatures | None = None,
-) -> tuple[dict[str, OneStep], dict[str, str]]:
-    """Measure all methods on the same batches.
-
-    Args:
-        start: the policy that sampled them.
-        names: names of the methods.
-        sampled: the batches.
-        sampling: their loss, and the key by which schemes compare states.
-        features: what fitted critics see of a state.
-
-    Returns:
-        The measurements by method, and the reason by method if they are missing.
-    """
-    measured = {name: OneStep(start) for name in names}
-    undefined: dict[str, str] = {}
-    for batch, earlier, corruption in sampled:
-        cache: dict[str, list[Credit]] = {}  # of this batch
-        for name in list(measured):
-            source = open_annotation_source(name, batch.stack.horizon, sampling.key, features)
-            for group in earlier:
-                source.update(group)
-            try:
-                credits_ = batch.credit(name, source, corruption, sampling.key, cache)
-            except CreditError as error:
-                if "oracle" in name:  # an oracle without credit is a defect
-                    raise
-                undefined[name] = str(error)
-                del measured[name]
-            else:
-                measured[name].add(batch, credits_, sampling)
-    return measured, undefined
 
 
 class Measured(NamedTuple):
@@ -237,22 +173,9 @@ class Measured(NamedTuple):
     Attributes:
         methods: by method its measures: ``cos_mean``, ``cos_batch``: cos(E g, g*), and the mean over batches of cos(g, g*);
             ``gain_small``, ``gain``: gain at KL .001 and .01, relative to that of g*, and with ``held_out_`` before it on the held-out
-            tasks (nan if there are none); ``bias2``, ``variance``: relative to ‖g*‖²; ``coverage``, ``dead_groups``: fraction of turns
-            with credit, and of groups without any.
+            tasks (nan if there are none); ``bias2``, ``variance``: relative to ‖g*‖².
         undefined: the reason by method, if one is missing.
     """
 
     methods: Mapping[str, dict[str, float]]
     undefined: Mapping[str, str]
-
-
-def coverage(credits_: Sequence[Credit]) -> float:
-    """Fraction of turns whose credit is not 0."""
-    turns = sum(len(credit.flat_advantages) for credit in credits_)
-    covered = sum(int(np.count_nonzero(credit.flat_advantages)) for credit in credits_)
-    return covered / turns if turns else float("nan")
-
-
-def dead_groups(credits_: Sequence[Credit]) -> float:
-    """Fraction of groups without any credit."""
-    return float(np.mean([not credit.flat_advantages.any() for credit in credits_]))

@@ -1,6 +1,6 @@
 """The tables of a document, for the command line and the page; each is a query of the tidy table of results.
 
-Over the whole run: which scheme is best when, and the sanity checks. For every suite: learning, one step, coverage and time. Those of
+Over the whole run: which scheme is best when, and the sanity checks. For every suite: learning and one step. Those of
 a suite have a row per method, the best scheme first and controls below, and a column per query.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from creditflow.train.bench.annotation_sources import HELD_OUT
 from creditflow.train.bench.report.sanity import sanity_checks
@@ -21,7 +21,6 @@ __all__ = ["Table", "check_table", "number_text", "regime_table", "suite_descrip
 
 Suite = Mapping[str, Any]
 Column = tuple[str, Callable[[str], str]]  # heading, and the cell of a method
-FRACTIONS: Final = ("coverage", "turn_level", "dead_groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,6 @@ def suite_tables(suite: Suite) -> list[Table]:
     tables = [
         _learning_table(suite, results.where(lambda setting: "area" in setting.values)),
         _step_table(suite, results),
-        _coverage_table(suite, results),
     ]
     return [table for table in tables if table is not None]
 
@@ -161,27 +159,6 @@ def _step_table(suite: Suite, results: Results) -> Table | None:
     if any("[fitted]" in name for name in schemes):
         note += f" X[fitted] has seen {HELD_OUT} additional groups for each measured one, the other methods have not."
     return _methods_table("One step: gain, direction, bias and variance", note, suite, results, "gain", columns)
-
-
-def _coverage_table(suite: Suite, results: Results) -> Table:
-    stored, cost = suite.get("coverage", {}), suite.get("cost", {})
-    endpoint = "coverage" if results.methods("coverage") else "area"
-
-    def fraction(name: str) -> Callable[[str], str]:
-        if stored:
-            return lambda method: f"{stored[method][name]:.2f}"
-        return _value(results, name)
-
-    columns: list[Column] = [
-        (name.replace("_", " "), fraction(name)) for name in FRACTIONS if stored or results.methods(name)
-    ]
-    columns.append(("ms per 1000 turns", lambda name: number_text(cost.get(name, math.nan), 1)))
-    note = (
-        "Fractions of the turns with credit, of the turns whose credit differs from the mean of their rollout (turn level), and of "
-        "the groups without any credit (dead); of a recorded log without intervals. Time: to assign credit on one core, one "
-        "measurement."
-    )
-    return _methods_table("Coverage and time", note, suite, results, endpoint, columns)
 
 
 def _points(estimate: Estimate) -> str:

@@ -7,7 +7,7 @@ layout seeds, because the tasks of one layout seed depend on each other through 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
@@ -20,19 +20,21 @@ from creditflow.train.bench.annotation_sources import (
     HELD_OUT,
     StateFeatures,
     one_hot,
+    open_annotation_source,
     reads_earlier,
 )
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.learning.batch import Sampling, draws
 from creditflow.train.bench.learning.learner import KLUpdate, Learning, Update
-from creditflow.train.bench.learning.one_step import Measured, SampledBatch, Start, measure_batches
+from creditflow.train.bench.learning.one_step import Measured, OneStep, Start
 from creditflow.train.bench.learning.policy import Evaluation, LinearPolicy, Policy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.names import MethodName
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.tasks import SHARED_KINDS, Keys, ViewedTask, keys_of, kind_of_tasks, viewed_tasks
 from creditflow.train.settings.update import LossConfig
+from creditflow.wrappers.credit import Credit, CreditError
 
 __all__ = [
     "SharedCell",
@@ -274,11 +276,6 @@ class SharedCurve(NamedTuple):
     train: Floats
     held_out: Floats
 
-    @property
-    def area(self) -> float:
-        """Mean over the measured points after the start, training tasks."""
-        return float(self.train[1:].mean())
-
 
 class SharedCurves(NamedTuple):
     """The learning curves of all methods from one start.
@@ -360,16 +357,26 @@ def measure_shared(
     """
     (fitting_rng,) = rng.spawn(1)  # annotations do not change the other random numbers
     fitted = any(map(reads_earlier, names))
-
-    def sampled() -> Iterator[SampledBatch]:
-        for draw in islice(draws(train, sampling.batch, rng), batches):
-            (batch,) = sampling.batches(mdps, draw, [policy])
-            earlier: list[ArrayGroup] = []
-            if fitted:
-                before = draw._replace(rng=fitting_rng, name=f"{draw.name}-earlier")
-                earlier = sampling.batches(mdps, before, [policy], size=HELD_OUT * sampling.size)[0].groups
-            yield SampledBatch(batch, earlier, draw.corruption)
-
     start = Start(policy, mdps, train, held_out)
-    measured, undefined = measure_batches(start, names, sampled(), sampling, features)
+    measured, undefined = {name: OneStep(start) for name in names}, dict[str, str]()
+    for draw in islice(draws(train, sampling.batch, rng), batches):
+        (batch,) = sampling.batches(mdps, draw, [policy])
+        earlier: list[ArrayGroup] = []
+        if fitted:
+            before = draw._replace(rng=fitting_rng, name=f"{draw.name}-earlier")
+            earlier = sampling.batches(mdps, before, [policy], size=HELD_OUT * sampling.size)[0].groups
+        cache: dict[str, list[Credit]] = {}  # of this batch
+        for name in list(measured):
+            source = open_annotation_source(name, mdps[0].horizon, sampling.key, features)
+            for group in earlier:
+                source.update(group)
+            try:
+                credits_ = batch.credit(name, source, draw.corruption, sampling.key, cache)
+            except CreditError as error:
+                if "oracle" in name:  # an oracle without credit is a defect
+                    raise
+                undefined[name] = str(error)
+                del measured[name]
+            else:
+                measured[name].add(batch, credits_, sampling)
     return Measured({name: one_step.measures() for name, one_step in measured.items()}, undefined)

@@ -25,7 +25,7 @@ from creditflow.train.bench.shared.cells import (
 
 __all__ = ["run_shared"]
 
-TIMED_TASKS: Final = 16  # tasks on whose groups the schemes are selected and timed
+SELECTING_TASKS: Final = 16  # tasks on whose groups the schemes are selected
 
 
 def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRunner) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _selected(
 ) -> tuple[MethodSelection, dict[str, Any]]:
     """The methods, selected on groups of the first layout seed, and the fields that the documents of all suites have."""
     tasks, policy = start_of(cell, work, seed, 0)
-    mdps, chosen = [task.mdp for task in tasks], range(min(TIMED_TASKS, len(tasks)))
+    mdps, chosen = [task.mdp for task in tasks], range(min(SELECTING_TASKS, len(tasks)))
     rng = np.random.default_rng([seed, 3])
     groups, earlier = (
         cell.sampling.batches(mdps, Draw.of(chosen, rng, name), [policy])[0].groups for name in ("log", "earlier")
@@ -100,5 +100,4 @@ def _selected(
         "settings": selection.settings(),
         "log": None,
         "expert": None,
-        "cost": selection.cost(horizon, groups, earlier, features),
     }

@@ -9,7 +9,7 @@ from creditflow.train.bench.controls import ExactEvaluator, oracle_adv
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import policy_gradient, softmax, success
 from creditflow.train.bench.learning.batch import ascent_weights, loss_turns
-from creditflow.train.bench.learning.one_step import GradientMoments, Start, coverage
+from creditflow.train.bench.learning.one_step import GradientMoments, Start
 from creditflow.train.bench.learning.policy import matched_step
 from creditflow.train.settings.update import LossConfig
 
@@ -103,15 +103,6 @@ def test_a_step_that_changes_a_deterministic_policy_ends():
     moved, size = matched_step(certain, [0], direction, np.full(3, 1.0 / 3.0), 0.01)
     assert np.isfinite(size)
     np.testing.assert_array_equal(moved.probabilities([0])[0], certain.probabilities([0])[0] > 0.5)
-
-
-def test_coverage_is_the_fraction_of_turns_with_credit():
-    _, groups = evaluator_and_groups(n=1)
-    n = len(groups[0].arrays.reward)
-    step = np.zeros(n)
-    step[0] = 1.0
-    given = credit.Credit.of(groups[0], outcome=np.zeros(len(groups[0])), step=step)
-    assert coverage([given]) == pytest.approx(1 / n)
 
 
 def test_masked_turns_have_no_gradient():

@@ -32,7 +32,6 @@ def test_the_exact_advantage_raises_success_and_its_negative_lowers_it():
     assert up.train[-1] > 0.4 > 0.3 > down.train[-1]
     assert up.train[0] == down.train[0] == pytest.approx(0.3, abs=0.01)
     assert len(up.train) == len(up.held_out) == 3
-    assert up.area == pytest.approx(up.train[1:].mean())
 
 
 def test_a_curve_does_not_depend_on_the_other_methods():
