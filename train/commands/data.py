@@ -16,9 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from creditflow.envs.alfworld.game_files.check import SPLITS as ALFWORLD_SPLITS
 from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, read_games
@@ -34,8 +34,6 @@ __all__ = ["add_arguments", "run"]
 INDEX: Final = "wikisearch-index"
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
 LOGS: Final = ("messages", "openenv", "trl", "verifiers", "verl", "verl-agent")
-# options of a log's format, which ImportSettings has defaults for
-CHOICES: Final = ("state_key", "id", "group", "reward", "done", "messages", "success", "success_at", "turns")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -168,7 +166,7 @@ def run_check(args: argparse.Namespace) -> int:
     if args.name == INDEX:
         if args.only:
             raise ConfigError(f"--only has no effect on {args.name}, whose files are all checked; leave it out")
-        return _verify(args)
+        return _check_index(args)
     data = _DATA_SETS[args.name]
     for component in args.only or ():
         check_name(f"part of {args.name}", component, data.components)
@@ -177,7 +175,7 @@ def run_check(args: argparse.Namespace) -> int:
     return 0 if report.complete else 1
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _check_index(args: argparse.Namespace) -> int:
     """Compare every byte of an index folder with its checksums; a damaged one is an error."""
     from creditflow.envs.wikisearch.retrieval.store import verify_store
 
@@ -263,26 +261,16 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_import(args: argparse.Namespace) -> int:
     """Import a log; print what was read and what was left out."""
-    set_options = {name for name in CHOICES if getattr(args, name) is not None}
-    if args.name not in ("trl", "verl"):
-        _without_effect(args.name, set_options & {"turns"})
-    if args.name != "messages":
-        _without_effect(args.name, set_options & {"messages"})
-    return _import_log(args)
-
-
-def _without_effect(name: str, given: set[str]) -> None:
-    for option in sorted(given):
-        raise ConfigError(f"--{option.replace('_', '-')} has no effect on {name}; leave it out")
-
-
-def _import_log(args: argparse.Namespace) -> int:
     from creditflow.train.adapters.logs.episodes import ImportSettings
     from creditflow.train.adapters.logs.reading import read_log
     from creditflow.wrappers.records.jsonl import write_jsonl
 
-    chosen: dict[str, Any] = {name: getattr(args, name) for name in CHOICES if getattr(args, name) is not None}
-    report = read_log(args.name, args.path, ImportSettings(**chosen, strict=args.strict))
+    for option, formats in (("turns", ("trl", "verl")), ("messages", ("messages",))):
+        if getattr(args, option) is not None and args.name not in formats:
+            raise ConfigError(f"--{option} has no effect on {args.name}; leave it out")
+    chosen = {field.name: getattr(args, field.name) for field in fields(ImportSettings)}
+    settings = ImportSettings(**{name: value for name, value in chosen.items() if value is not None})
+    report = read_log(args.name, args.path, settings)
     write_jsonl(args.out, report.log)
     if args.json:
         print(json.dumps({"out": args.out, **report.to_json()}, indent=1, allow_nan=False))

@@ -14,7 +14,7 @@ from typing import Any
 from creditflow.train.bench.annotation_sources import HELD_OUT
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tidy import Estimate, Results, baseline, results_of
-from creditflow.train.bench.report.verdicts import Verdict, against, contrast_texts, p_text, verdicts
+from creditflow.train.bench.report.verdicts import Verdict, against, p_text, verdicts
 from creditflow.train.statistics import Contrast
 
 __all__ = ["Table", "check_table", "number_text", "regime_table", "suite_description", "suite_tables"]
@@ -96,17 +96,14 @@ def _learning_table(suite: Suite, results: Results) -> Table | None:
     base = baseline([*schemes, *controls])
     family = against(base, schemes, results.measure("area"))
 
-    def tested(at: int) -> Callable[[str], str]:
-        return lambda name: contrast_texts(family[name])[at] if name in family else "–"
-
     def last(name: str) -> str:
         ends = [setting.curves[name][-1] for setting in results.settings if name in setting.curves]
         return number_text(math.fsum(ends) / len(ends), 3) if ends else "–"
 
     columns: list[Column] = [
         (f"mean success minus {base} [95 % CI]", _lead(results, "area", base)),
-        ("p", tested(1)),
-        ("detectable", tested(2)),
+        ("p", lambda name: p_text(family[name].p_adjusted) if name in family else "–"),
+        ("detectable", lambda name: number_text(family[name].detectable, 3) if name in family else "–"),
         ("mean success", _value(results, "area", 3)),
         ("final success", last),
     ]

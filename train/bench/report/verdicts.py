@@ -32,7 +32,6 @@ __all__ = [
     "Leader",
     "Verdict",
     "against",
-    "contrast_texts",
     "leader_of",
     "names_text",
     "p_text",
@@ -77,12 +76,6 @@ def leader_of(schemes: Sequence[str], measure: Measure) -> Leader:
     tied = tuple(name for name, contrast in with_best.items() if not contrast.separates)
     detectable = [with_best[name].detectable for name in tied if not math.isnan(with_best[name].detectable)]
     return Leader(order[0], Estimate.of(means[order[0]]), tied, max(detectable, default=math.nan))
-
-
-def contrast_texts(contrast: Contrast) -> list[str]:
-    """Cells of a table: the difference with its interval, the adjusted p-value, and the detectable difference."""
-    detectable = "–" if math.isnan(contrast.detectable) else f"{contrast.detectable:.3f}"
-    return [Estimate.of(contrast.difference).text(sign="+"), p_text(contrast.p_adjusted), detectable]
 
 
 def p_text(p: float) -> str:

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.report.tables import regime_table
+from creditflow.train.bench.report.tables import number_text, regime_table
 from creditflow.train.bench.report.tidy import Estimate, Results, results_of
 from creditflow.train.bench.report.verdicts import (
     FEW_TASKS,
     Leader,
     Verdict,
     against,
-    contrast_texts,
     leader_of,
     p_text,
     sentences,
@@ -139,7 +138,7 @@ def test_p_values_are_short(p):
 
 def test_unknown_values_are_shown_as_a_dash():
     (found,) = against("a", ["a", "b"], measure(setting({"area": {"a": [[0.1]], "b": [[0.2]]}}, "x"))).values()  # fmt: skip
-    assert contrast_texts(found) == ["+0.100", "–", "–"]
+    assert (p_text(found.p_adjusted), number_text(found.detectable)) == ("–", "–")
 
 
 @pytest.mark.parametrize("areas", [{"a": [[0.1]], "b": [[0.1, 0.2]]}, {"a": [0.1], "b": [0.1]}, {}])
