@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from creditflow.train.bench.annotation_sources import StateFeatures
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import success, visitation
 from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.bench.learning.batch import Draw
 from creditflow.train.bench.learning.learner import Learning
+from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import LossConfig, OptimizerConfig
 from creditflow.wrappers.credit import CreditError
@@ -49,7 +49,7 @@ def demonstrated_states(
     for episode in range(episodes):
         number = episode % len(tasks)
         mdp = tasks[number].mdp
-        (group,) = simulate(mdp, expert_table(mdp, noise)[None], 1, rng)
+        [[group]] = sample_groups(StackedTasks([mdp]), expert_table(mdp, noise)[None], 1, rng)
         visited |= dict.fromkeys((number, state) for state in group.number.tolist())
     return list(visited)
 

@@ -29,12 +29,12 @@ from creditflow.train.bench.exact.grid_layouts import (
     scattered,
 )
 from creditflow.train.bench.exact.mdp import FiniteMDP, explore
-from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
+from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.tasks import SOKOBAN_HORIZON
 from creditflow.train.bench.learning.batch import Batch, Draw, LossTurns, Sampling
 from creditflow.train.bench.learning.learner import Update
 from creditflow.train.bench.learning.policy import Policy
-from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.cells import SharedCell
 from creditflow.train.bench.shared.tasks import (
@@ -182,7 +182,9 @@ class StudySampling(Sampling):
         by_task = []
         for number, mdp in enumerate(stack.mdps):
             rows = tables[:, stack.offsets[number] : stack.offsets[number + 1]]
-            by_task.append(simulate(mdp, rows, size, draw.rng, name=f"{draw.name}/{number}", fresh=self.fresh))
+            name = f"{draw.name}/{number}"
+            sampled = sample_groups(StackedTasks([mdp]), rows, size, draw.rng, name=name, fresh=self.fresh)
+            by_task.append([group for (group,) in sampled])
         return [list(of_policy) for of_policy in zip(*by_task, strict=True)]
 
     def batches(

@@ -8,12 +8,19 @@ from numpy.typing import NDArray
 
 import creditflow
 from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import softmax
 from creditflow.train.bench.learning.policy import Features, LinearPolicy
+from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 
 register_grids()
 
 LOGITS = np.random.default_rng(7).normal(size=(3, 2))
+
+
+def simulate(mdp: FiniteMDP, policies: NDArray[np.float64], size: int, rng: np.random.Generator) -> list[ArrayGroup]:
+    """One group of ``size`` rollouts for each policy (P, S, A) on one task, with common random numbers."""
+    return [group for (group,) in sample_groups(StackedTasks([mdp]), policies, size, rng)]
 
 
 def chain(horizon=3, slip=0.0):

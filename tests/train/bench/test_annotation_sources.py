@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import LOGITS, chain, policy, table_policy
+from helpers.episodes.exact_fixtures import LOGITS, chain, policy, simulate, table_policy
 from helpers.worlds.gridworlds import grid_tasks
 
 from creditflow.agents.tabular import TabularAgent
@@ -14,7 +14,6 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.annotation_sources import annotated_log, open_annotation_source
 from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.document import read_results
-from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.learning.batch import Sampling
 from creditflow.train.bench.learning.learner import KLUpdate
 from creditflow.train.bench.methods import (

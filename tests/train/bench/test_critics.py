@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import chain, policy
+from helpers.episodes.exact_fixtures import chain, policy, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.annotation_sources import FittedCritic, one_hot, open_annotation_source, reads_earlier
 from creditflow.train.bench.controls import ExactEvaluator
-from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
+from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.selection import select_methods
 from creditflow.wrappers import credit
 

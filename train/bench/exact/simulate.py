@@ -19,7 +19,7 @@ from creditflow.wrappers.records.group import EpisodeIndex, Group, GroupArrays, 
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["ArrayGroup", "Paths", "group_of", "sample_paths", "simulate"]
+__all__ = ["ArrayGroup", "Paths", "group_of", "sample_paths"]
 
 STOPS: dict[int, StopReason] = {GOAL: "success", FAILED: "failed", TRUNCATED: "env_limit"}
 
@@ -235,8 +235,8 @@ def group_of(
     mdp: FiniteMDP,
     *,
     name: str,
-    fresh: bool = False,
-    numbers: Callable[[NDArray[np.int32]], NDArray[np.int32]] = lambda states: states,
+    fresh: bool,
+    numbers: Callable[[NDArray[np.int32]], NDArray[np.int32]],
 ) -> ArrayGroup:
     """Make a group of some lanes of sampled rollouts.
 
@@ -253,30 +253,6 @@ def group_of(
     before = numbers(paths.states[:longest, lanes].T[acting])
     after = numbers(paths.states[1 : longest + 1, lanes].T[acting])
     return ArrayGroup(mdp, before, after, paths.actions[:longest, lanes].T[acting], length, name, fresh=fresh)
-
-
-def simulate(
-    mdp: FiniteMDP,
-    policies: NDArray[np.float64],
-    size: int,
-    rng: np.random.Generator,
-    *,
-    name: str = "g",
-    fresh: bool = False,
-) -> list[ArrayGroup]:
-    """Sample one group of ``size`` rollouts for each policy, with common random numbers.
-
-    Args:
-        mdp: task as tables.
-        policies: float64 (P, S, A).
-        size: G.
-        rng: source of randomness; how much is drawn from it does not depend on the policies.
-        name, fresh: as in ``ArrayGroup``.
-    """
-    start = np.full(size, mdp.start)
-    paths = sample_paths(mdp.next_states, mdp.transition_probs, policies, start, mdp.horizon, rng)
-    lanes = [slice(p * size, (p + 1) * size) for p in range(len(policies))]
-    return [group_of(paths, of_policy, mdp, name=name, fresh=fresh) for of_policy in lanes]
 
 
 class Paths(NamedTuple):

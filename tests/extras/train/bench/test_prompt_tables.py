@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.episodes.exact_fixtures import simulate
 from helpers.models.tiny_language import tiny_agent
 from helpers.worlds.gridworlds import register_grids
 from hypothesis import given, settings
@@ -18,7 +19,6 @@ from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.prompts import Prompt
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError
-from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.language_model.evaluate import table_values
 from creditflow.train.bench.language_model.tables import PromptTable, enumerated_table, prompt_table
 from creditflow.wrappers.invalid_actions import Policy

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import chain, policy
+from helpers.episodes.exact_fixtures import chain, policy, simulate
 
 from creditflow import credit
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.controls import ExactEvaluator, flipped, oracle_adv, shuffled
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
-from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.methods import Generators, with_corruption
 from creditflow.wrappers.trajectory import Group
 

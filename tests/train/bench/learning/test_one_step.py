@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import LOGITS, chain, policy, table_policy
+from helpers.episodes.exact_fixtures import LOGITS, chain, policy, simulate, table_policy
 
 from creditflow import credit
 from creditflow.train.bench.controls import ExactEvaluator, oracle_adv
-from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import policy_gradient, softmax, success
 from creditflow.train.bench.learning.batch import ascent_weights, loss_turns
 from creditflow.train.bench.learning.one_step import GradientMoments, Start
