@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import torch
@@ -217,10 +217,26 @@ def _penalty(rise: Any) -> Any:
     return functional.softplus(-rise)
 
 
+class HazardLoss(NamedTuple):
+    """Scalars.
+
+    Attributes:
+        loss, loss_pos, loss_neg: the loss to minimise; its means over good and over bad samples.
+        acc, acc_pos, acc_neg: mean probability of the correct label over all positions, over "+" and over "-".
+    """
+
+    loss: Any
+    loss_pos: Any
+    loss_neg: Any
+    acc: Any
+    acc_pos: Any
+    acc_neg: Any
+
+
 def hazard_loss(
     logits: Any, present_mask: Any, wrong: Any, *, negative_weight: float = 1.0, monotonicity_weight: float = 0.0
-) -> Any:
-    """The mean loss of the samples with labels: ``CRMLoss`` of the released code, and with ``monotonicity_weight`` ``TACRMLoss``.
+) -> HazardLoss:
+    """The released losses: ``CRMLoss``, and with ``monotonicity_weight`` ``TACRMLoss``.
 
     A sample is bad if its last label is "-"; other "-" of good samples do not count. Good: −Σ log(1 − h).
     Bad, z its first "-": −log max(1 − Π(1 − h), 1e-5) − log h_z − Σ_{t<z} log(1 − h_t). The monotonicity hinge compares
@@ -248,15 +264,22 @@ def hazard_loss(
     located = -functional.logsigmoid(logits).gather(1, first[:, None])[:, 0]
     before = -(survive * (at < first[:, None])).sum(1)
     of_good, of_bad = -survive.sum(1), failed + located + before
+    hazard = torch.sigmoid(logits)
     if monotonicity_weight and length > 1:
-        hazard = torch.sigmoid(logits)
         fall = hazard[:, :-1] - hazard[:, 1:]
         pairs = present_mask[:, :-1]
         rising = (0.05 + fall).clamp(min=0.0) * (pairs & (at[:, 1:] >= first[:, None]))
         falling = (0.05 - fall).clamp(min=0.0) * (pairs & present_mask[:, 1:])
         of_good, of_bad = of_good + monotonicity_weight * falling.sum(1), of_bad + monotonicity_weight * rising.sum(1)
-    total = (of_good * good).sum() + negative_weight * (of_bad * bad).sum()
-    return total / nonempty.sum().clamp(min=1)
+    of_bad = negative_weight * of_bad
+    sums = (of_good * good).sum(), (of_bad * bad).sum()
+    correct, masks = torch.where(wrong, hazard, 1.0 - hazard), (present_mask, present_mask & ~wrong, wrong)
+    return HazardLoss(
+        (sums[0] + sums[1]) / nonempty.sum().clamp(min=1),
+        sums[0] / good.sum().clamp(min=1),
+        sums[1] / bad.sum().clamp(min=1),
+        *((correct * mask).sum() / mask.sum().clamp(min=1) for mask in masks),
+    )
 
 
 def success_step(
@@ -320,13 +343,14 @@ def label_loss(logits: Any, present_mask: Any, members: Sequence[Sample], config
         return torch.from_numpy(out).to(device)
 
     if config.kind == "hazard":
-        return hazard_loss(
+        hazard = hazard_loss(
             logits[:, 1:],
             (padded("pivot") | padded("non_pivot"))[:, 1:],
             padded("non_pivot")[:, 1:],
             negative_weight=config.negative_weight,
             monotonicity_weight=config.monotonicity_weight,
         )
+        return hazard.loss
     success = torch.tensor([float(sample.success) for sample in members], device=device)
     return paper_loss(logits, present_mask, padded("pivot"), padded("non_pivot"), success, config).mean()
 

@@ -66,7 +66,7 @@ def test_the_monotonicity_hinge_is_zero_for_monotone_hazards_alone() -> None:
     falling, rising = torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([[-1.0, 0.0, 1.0]])
 
     def hinge(z: torch.Tensor, wrong: torch.Tensor) -> float:
-        with_, without = (hazard_loss(z, present_mask, wrong, monotonicity_weight=w) for w in (1.0, 0.0))
+        with_, without = (hazard_loss(z, present_mask, wrong, monotonicity_weight=w).loss for w in (1.0, 0.0))
         return float(with_ - without)
 
     assert hinge(falling, good) == 0.0
