@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from helpers.contrast import contrast
 from helpers.servers.browser import Browser, driven
 from helpers.shared_data import ROOT
 
-from builder.make.groups import GROUPS
-from builder.make.playground import TASKS, group_data, markup
+from builder.make.playground import TASKS, group_data, groups, markup
 from creditflow.wrappers import Group, Trajectory, credit
 from creditflow.wrappers.credit.random_group import random_group
 
 pytestmark = pytest.mark.browser
 
+RECORDED = cache(groups)
 STATIC = ROOT / "assets" / "site" / "static"
 SCHEMES = ("grpo", "gigpo", "graphgpo", "grouptd")
 GROUNDS = ("#ffffff", "#131416")  # of the site's theme, light and dark
@@ -95,7 +96,7 @@ def test_the_four_schemes_give_the_numbers_of_the_package_on_random_and_on_shown
     opened: Browser,
 ) -> None:
     rng = np.random.default_rng(0)
-    groups = [GROUPS[name]() for name in TASKS] * 5
+    groups = [RECORDED()[name] for name in TASKS] * 5
     groups += [graded(random_group(rng, size=int(rng.integers(1, 9)), dense=i % 2 == 1), rng) for i in range(120)]
     edits = [random_edits(group, rng) for group in groups]
     asked = json.dumps([[group_data(group), edit] for group, edit in zip(groups, edits, strict=True)])
@@ -116,7 +117,7 @@ def test_by_keyboard_a_rollout_is_deleted_an_outcome_flipped_and_two_states_merg
     opened.press("Up", "Left", "Left")
     assert opened.run("return document.activeElement.id") == "turn-0-1"
     opened.press("Down", "Right", "Right")
-    group, none = GROUPS["WebShop"](), {"deleted": [], "flipped": [], "merged": list(range(25))}
+    group, none = RECORDED()["WebShop"], {"deleted": [], "flipped": [], "merged": list(range(25))}
     turn = opened.run("return document.activeElement.id")
     assert turn == "turn-1-3"
     edits = dict(none)
@@ -171,7 +172,7 @@ def test_what_the_page_tells_to_try_is_so() -> None:
     none: dict[str, Any] = {"deleted": [], "flipped": [], "merged": list(range(25))}
 
     def credit_of(name: str, scheme: str, **edits: Any) -> list[np.ndarray]:
-        return credit.make(scheme).assign(changed(GROUPS[name](), none | edits)).advantages
+        return credit.make(scheme).assign(changed(RECORDED()[name], none | edits)).advantages
 
     assert (credit_of("WebShop", "grpo")[1] > 0).all()
     assert (credit_of("WebShop", "grpo", deleted=[4])[1] < 0).all()
@@ -181,5 +182,5 @@ def test_what_the_page_tells_to_try_is_so() -> None:
     assert credit_of("Sokoban", "grouptd", flipped=[1])[1][2] > 0
     for name in ("Sokoban", "ALFWorld"):
         for won in (True, False):
-            alike = [i for i, member in enumerate(GROUPS[name]().trajectories) if member.success == won]
+            alike = [i for i, member in enumerate(RECORDED()[name].trajectories) if member.success == won]
             assert not any(own.any() for own in credit_of(name, "grpo", deleted=alike))

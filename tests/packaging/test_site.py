@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import ast
-import json
 import posixpath
 import re
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from helpers.page_blocks import console_steps, run_page, same
 from helpers.shared_data import ROOT
 
-from builder.build import navigation, pages, stage
-from builder.links import check_links, external_links
-from builder.make import evidence, integrations
+from builder.build import loaded_from_elsewhere, pages
+from builder.make import evidence
 from builder.make import recipes as make_recipes
-from builder.make.notebook import PAGE as TUTORIAL
-from builder.make.notebook import notebook
 from builder.make.paper_index import pages as paper_pages
 from builder.make.paper_index import papers, places
 from builder.make.recipes import PUBLISHED, recipes
 from builder.markdown import RUNNABLE, blocks_of, deeper, prose, staged_text
-from builder.repository import ADDRESS, APPENDED, NAVIGATION, NOT_RUN, PAGES, RUN, TARGETS
+from builder.repository import ADDRESS, APPENDED, MADE, NOT_RUN, PAGES, RUN
 from creditflow import __version__
-from creditflow.envs.errors import ConfigError
+from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 
 SITE = ROOT / "assets" / "site" / "pages"
@@ -44,7 +41,6 @@ TASKS = {
     "choose a scheme": ("benchmark/verdict", "**Use [`grouptd`]"),
     "reproduce a paper": ("how_to/reproduce", "creditflow train train/configs/gigpo_alfworld.yaml --dry-run"),
 }
-PAGES_AT_MOST = 60  # a page of the search is one of them
 
 
 @pytest.mark.parametrize("page", sorted(SITE.rglob("*.md")), ids=lambda path: path.relative_to(SITE).as_posix())
@@ -58,7 +54,7 @@ def test_a_block_runs_or_its_mark_says_why_not(page: Path) -> None:
 
 
 def test_a_page_of_the_repository_runs_its_blocks_or_says_below_them_why_not() -> None:
-    shown = [path for path in TARGETS if path.endswith(".md") and not (ROOT / path).is_relative_to(SITE)]
+    shown = [path for path in MADE if path.endswith(".md") and not (ROOT / path).is_relative_to(SITE)]
     plain = {
         path
         for path in shown
@@ -85,14 +81,11 @@ def test_every_study_has_a_page_with_a_question_and_stored_results_or_says_that_
 
 
 def test_marks_links_and_pictures_are_staged() -> None:
-    text = (
-        "See `DATA.md` and [it](DATA.md#a).\n\n![x](../../assets/images/a.png)\n\n```python run=trl\n`DATA.md`\n```\n"
-    )
+    text = "See [it](DATA.md#a).\n\n![x](../../assets/images/a.png)\n\n```python run=trl\n`DATA.md`\n```\n"
     shown, pictures = staged_text(text, "train/adapters/README.md")
-    page = TARGETS["train/adapters/DATA.md"]
-    assert f"See [`DATA.md`](/{page}.md) and [it](/{page}.md#a)." in shown
+    assert "See [it](/reference/import_export.md#a)." in shown
     assert pictures == {"assets/images/a.png"} and "![x](/assets/images/a.png)" in shown
-    assert "```python\n`DATA.md`\n```\n\n{.mark}\nTested by `.ci/run trl`." in shown
+    assert "```python run=trl\n`DATA.md`\n```\n\n{.mark}\nTested by `.ci/run trl`." in shown
 
 
 def test_a_picture_with_a_dark_drawing_is_staged_with_it() -> None:
@@ -110,8 +103,8 @@ def test_a_picture_with_a_dark_drawing_is_staged_with_it() -> None:
             "../../tests/evidence/gpu/README.md#a",
             f"{ADDRESS}/tests/evidence/gpu/README.md#a",
         ),  # stays in the repository
-        ("OPENENV.md", "/integrations/more_trainers.md#openenv-any-environment-as-a-server"),  # a part of a page
-        ("OPENENV.md#limits", "/integrations/more_trainers.md#limits"),
+        ("OPENENV.md", "/integrations/loops.md#openenv-any-environment-as-a-server"),  # a part of a page
+        ("OPENENV.md#limits", "/integrations/loops.md#limits"),
         ("../../assets/site/pages/how_to/audit.md#x", "/how_to/audit.md#x"),
     ],
 )
@@ -124,42 +117,22 @@ def test_a_page_that_follows_on_another_has_its_headings_one_level_deeper_and_it
     assert deeper("# A\n\n```sh\n# b\n```\n\n## C\n") == "## A\n\n```sh\n# b\n```\n\n### C\n"
 
 
-def test_the_site_has_few_pages_each_once_in_its_navigation() -> None:
-    listed = [name for names in NAVIGATION.values() for name in names]
-    assert len(listed) == len(set(listed))
-    assert len(listed) + 2 <= PAGES_AT_MOST, "with the front page and that of the search"
-    trees = "".join(navigation(name) for name in ("index", *(name for name in listed if name.endswith("/index"))))
-    assert sorted(re.findall(r"^/(.+)$", trees, re.M)) == sorted(listed)
-
-
 def test_the_front_page_cites_the_present_version() -> None:
     assert f"{{Version {__version__}}}" in (SITE / "index.md").read_text(encoding="utf-8")
 
 
 def test_every_picture_of_the_site_says_what_it_shows() -> None:
-    shown = {*SITE.rglob("*.md"), *(ROOT / path for path in TARGETS if (ROOT / path).is_file())}
+    shown = {*SITE.rglob("*.md"), *(ROOT / path for path in MADE if (ROOT / path).is_file())}
     for page in shown:
         for text, picture in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
             assert len(text.split()) >= 3, f"{page}: {picture}"
-
-
-def test_the_tutorial_is_a_small_notebook_without_outputs_or_links_to_pages() -> None:
-    text = notebook()
-    cells = json.loads(text)["cells"]
-    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    page = (ROOT / TUTORIAL).read_text(encoding="utf-8")
-    assert len(code) == page.count("{code-cell}") > 3
-    assert all(block in page for block in code)
-    assert all(cell.get("outputs", []) == [] for cell in cells)
-    assert len(text.encode()) < 100_000
-    assert ".md)" not in text
 
 
 @pytest.fixture(scope="module")
 def staged() -> dict[str, str]:
     """The pages without those of schemes, evidence and the API, which take a minute to make."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("builder.build.GENERATORS", (integrations, make_recipes))
+        patch.setattr("builder.build.GENERATORS", (make_recipes,))
         return {name: "".join(staged_text(text, path)[0] for path, text in parts) for name, parts in pages().items()}
 
 
@@ -187,60 +160,27 @@ def test_marks_of_markdown_in_docstrings_are_escaped_and_formulas_are_not() -> N
     assert prose("    a_b * c") == "    a_b * c"
 
 
-PAGE = '<html><body id="top"><a href="{}">x</a>{}</body></html>'
-
-
 @pytest.mark.parametrize(
-    ("address", "more", "fault"),
+    "text",
     [
-        ("b.html", "", "no such page"),
-        ("#nothing", "", "no such anchor"),
-        ("../outside.html", "", "no such page"),
-        ("http://example.org/", "", "not https"),
-        ("https://no_host/", "", "not a host"),
-        ("#top", '<script src="https://cdn.example.org/x.js"></script>', "loaded from another host"),
-        ("#top", '<img src="x.png">', "no such page"),
-        ("#top", '<video src="https://cdn.example.org/x.mp4"></video>', "loaded from another host"),
-        ("#top", '<img srcset="https://cdn.example.org/x.png 2x">', "loaded from another host"),
-        ("#top", '<object data="//cdn.example.org/x.svg"></object>', "loaded from another host"),
+        '<a href="http://example.org/">x</a>',
+        '<script src="https://cdn.example.org/x.js"></script>',
+        '<link rel="stylesheet" href="//cdn.example.org/x.css">',
+        '<img srcset="https://cdn.example.org/x.png 2x">',
+        '<object data="//cdn.example.org/x.svg"></object>',
+        "<style>a { src: url( 'https://cdn.example.org/x') }</style>",
+        '<style>@import "//cdn.example.org/x.css"</style>',
     ],
 )
-def test_a_broken_link_is_found(tmp_path: Path, address: str, more: str, fault: str) -> None:
-    (tmp_path / "a.html").write_text(PAGE.format(address, more), encoding="utf-8")
-    [line] = check_links(tmp_path)
-    assert line.startswith("a.html: ") and line.endswith(fault)
-
-
-@pytest.mark.parametrize("rule", ["src: url( 'https://cdn.example.org/x')", '@import "//cdn.example.org/x.css"'])
-def test_a_style_sheet_that_loads_from_elsewhere_is_found(tmp_path: Path, rule: str) -> None:
-    (tmp_path / "a.css").write_text("a { b: url(data:image/svg+xml;x='http://www.w3.org/2000/svg') }", encoding="utf-8")
-    assert check_links(tmp_path) == []
-    (tmp_path / "b.css").write_text(rule, encoding="utf-8")
-    [line] = check_links(tmp_path)
-    assert line.startswith("b.css: ") and line.endswith("loaded from another host")
-
-
-def test_staging_removes_its_own_old_pages_and_never_other_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("builder.build.pages", lambda: {"index": [("", "# A page")]})
-    own, other = tmp_path / "own", tmp_path / "other"
-    stage(own)
-    (own / "old.md").write_text("old", encoding="utf-8")
-    stage(own)
-    assert (own / "index.md").is_file() and not (own / "old.md").exists()
-    other.mkdir()
-    (other / "thesis.tex").write_text("years", encoding="utf-8")
-    with pytest.raises(ConfigError, match="would lose them"):
-        stage(other)
-    assert [path.name for path in other.iterdir()] == ["thesis.tex"]
-
-
-def test_good_links_pass_and_those_elsewhere_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(PAGE.format("https://arxiv.org/abs/2402.03300", ""), encoding="utf-8")
-    (tmp_path / "b.html").write_text(PAGE.format("a.html#top", ""), encoding="utf-8")
-    assert check_links(tmp_path) == []
-    assert external_links(tmp_path) == {"https://arxiv.org/abs/2402.03300": ["a.html"]}
+def test_what_is_loaded_from_elsewhere_is_found_and_links_are_not(tmp_path: Path, text: str) -> None:
+    links = (
+        """<a href="https://arxiv.org/">x</a><img src="x.png"> url(data:image/svg+xml;x='http://www.w3.org/2000/svg')"""
+    )
+    (tmp_path / "a.html").write_text(links, encoding="utf-8")
+    assert loaded_from_elsewhere(tmp_path) == []
+    (tmp_path / "b.html").write_text(text, encoding="utf-8")
+    [line] = loaded_from_elsewhere(tmp_path)
+    assert line.startswith("b.html: ")
 
 
 def test_the_runner_fails_on_a_block_that_fails_or_prints_something_else(tmp_path: Path) -> None:
@@ -324,6 +264,16 @@ def test_a_recipe_is_described_in_whole_sentences_and_its_groups_with_their_bran
         for row in hours
         if "quickstart" not in row[0]
     )
+
+
+def test_the_page_of_settings_has_every_section() -> None:
+    page = (SITE / "reference" / "settings.md").read_text(encoding="utf-8")
+    waiting: list[type] = [TrainConfig]
+    for kind in waiting:
+        assert f".. autoclass:: {kind.__module__}.{kind.__qualname__}\n" in page
+        parts = [part for hint in get_type_hints(kind).values() for part in (hint, *get_args(hint))]
+        waiting += [part for part in parts if isinstance(part, type) and is_dataclass(part) and part not in waiting]
+    assert page.count("autoclass") == len(waiting) > 20
 
 
 def test_published_figures_belong_to_recipes() -> None:

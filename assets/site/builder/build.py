@@ -1,4 +1,6 @@
-"""Build the documentation site without network: stage the pages, run Sphinx with warnings as errors, check every link.
+"""Build the documentation site without network: stage the pages, and run Sphinx with warnings as errors.
+
+Sphinx warns of a link to a page or anchor that does not exist, of a page that no table of contents lists, and of a docstring that it cannot read.
 
 Run: ``PYTHONPATH=assets/site python -m builder.build [--out build/site]``; the site is then in ``build/site/html``.
 
@@ -11,36 +13,33 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from builder.links import check_links
-from builder.make import (
-    environments,
-    evidence,
-    integrations,
-    paper_index,
-    playground,
-    recipes,
-    reference,
-    schemes,
-)
+from builder.make import commands, environments, evidence, paper_index, recipes, schemes
 from builder.make.notebook import NOTEBOOK, notebook
+from builder.make.playground import PLAYGROUND, markup
 from builder.markdown import deeper, staged_text
-from builder.repository import APPENDED, NAVIGATION, PAGES, ROOT, WRITTEN, read
+from builder.repository import APPENDED, PAGES, ROOT, WRITTEN, read
 from creditflow.envs.errors import ConfigError, CreditflowError
 
-__all__ = ["build", "main", "navigation", "pages", "stage"]
+__all__ = ["build", "loaded_from_elsewhere", "main", "pages", "stage"]
 
 HERE = Path(__file__).resolve().parent  # has conf.py
-GENERATORS = (environments, evidence, integrations, paper_index, playground, recipes, reference, schemes)
+GENERATORS = (commands, environments, evidence, paper_index, recipes, schemes)
 MARK = ".staged"  # a file that says whose folder it is
+LOADED = re.compile(  # what a browser fetches for a page or style sheet, by an address on another host; and links without encryption
+    r"<(?!a\b)[^<>]*\b(?:src|srcset|poster|data|href)=[\"'](?:https?:)?//[^\"']*|href=[\"']http://[^\"']*"
+    r"|url\(\s*[\"']?(?:https?:)?//|@import\s+[\"'](?:https?:)?//",
+    re.IGNORECASE,
+)
 
 
 def build(out: Path) -> list[str]:
-    """Build the site under a folder and return what is wrong with its links.
+    """Build the site under a folder and return what it would load from another host.
 
     Args:
         out: gets ``source`` (the staged pages), ``doctrees`` and ``html``; what is there is brought up to date.
@@ -48,7 +47,7 @@ def build(out: Path) -> list[str]:
     Raises:
         ConfigError: the folder's ``source`` holds other files.
         DataError: a stored result is damaged.
-        SystemExit: Sphinx warned of something.
+        SystemExit: Sphinx warned of something, such as a broken link.
     """
     from sphinx.cmd.build import main as sphinx
 
@@ -64,7 +63,15 @@ def build(out: Path) -> list[str]:
     code = sphinx([*options, str(out / "source"), str(out / "html")])
     if code:
         raise SystemExit(code)
-    return check_links(out / "html")
+    return loaded_from_elsewhere(out / "html")
+
+
+def loaded_from_elsewhere(folder: Path) -> list[str]:
+    """What the pages and style sheets of a folder load from another host, and links that are not https, one line each."""
+    files = (path for path in sorted(folder.rglob("*")) if path.suffix in (".html", ".css"))
+    return [
+        f"{path.relative_to(folder)}: {found}" for path in files for found in LOADED.findall(path.read_text("utf-8"))
+    ]
 
 
 def _quiet(folder: Path) -> None:
@@ -77,82 +84,44 @@ def _quiet(folder: Path) -> None:
 
 
 def pages() -> dict[str, list[tuple[str, str]]]:
-    """By name of the page its parts: the repository's path that links and pictures are relative to, and the Markdown.
-
-    Raises:
-        ValueError: two sources make the same page, or the navigation lacks one.
-    """
-    collected: dict[str, list[tuple[str, str]]] = {}
+    """By name of the page its parts: the repository's path that links and pictures are relative to, and the Markdown."""
     appended = {path for paths in APPENDED.values() for path in paths}
     written = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / WRITTEN).rglob("*.md"))]
     own = {path.removeprefix(WRITTEN).removesuffix(".md"): path for path in written if path not in appended}
-    sources = [{page: (path, read(path)) for page, path in {**PAGES, **own}.items()}]
-    sources += [module.pages() for module in GENERATORS]
-    for source in sources:
-        twice = collected.keys() & source.keys()
-        if twice:
-            raise ValueError(f"two sources for the pages {sorted(twice)}")
-        collected |= {name: [part] for name, part in source.items()}
+    sources = {page: (path, read(path)) for page, path in {**PAGES, **own}.items()}
+    for module in GENERATORS:
+        sources |= module.pages()
+    collected = {page: [part] for page, part in sources.items()}
     for page, paths in APPENDED.items():
-        if page in collected:  # tests make some of the pages
-            collected[page] += [(path, deeper(read(path))) for path in paths]
-    listed = {"index", *(name for names in NAVIGATION.values() for name in names)}
-    if collected.keys() - listed:
-        raise ValueError(f"pages that repository.NAVIGATION lacks: {sorted(collected.keys() - listed)}")
+        collected[page] += [(path, deeper(read(path))) for path in paths]
     return collected
 
 
-def navigation(page: str) -> str:
-    """The tables of contents of a page, which make the navigation: all sections on the front page, a folder on its index."""
-    if page.endswith("/index"):
-        folder = page.removesuffix("index")
-        below = [name for names in NAVIGATION.values() for name in names if name.startswith(folder) and name != page]
-        return _toctree("", below)
-    if page != "index":
-        return ""
-    indexed = {name.removesuffix("index") for names in NAVIGATION.values() for name in names if name.endswith("/index")}
-    tables = []
-    for section, names in NAVIGATION.items():
-        top = [name for name in names if name.endswith("/index") or f"{name.rpartition('/')[0]}/" not in indexed]
-        tables.append(_toctree(section, top))
-    return "".join(tables)
-
-
-def _toctree(caption: str, names: list[str]) -> str:
-    listed = "\n".join(f"/{name}" for name in names)
-    return f"\n```{{toctree}}\n:hidden:\n{f':caption: {caption}' if caption else ''}\n\n{listed}\n```\n"
-
-
-def _has_files(folder: Path) -> bool:
-    return any(path.is_file() for path in folder.rglob("*"))
-
-
 def stage(folder: Path) -> None:
-    """Write the tree of pages; files that did not change keep their time, files that are no longer made go.
+    """Write the tree of pages anew.
 
     Raises:
-        ConfigError: the folder has files, and was not made by this function.
+        ConfigError: the folder exists and was not made by this function.
     """
-    if folder.exists() and not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(
-            f"{folder} has files that are not staged pages, and would lose them: name another --out, or remove it"
-        )
-    written = {_write(folder / MARK, b""), _write(folder / NOTEBOOK, notebook().encode())}
+    if folder.exists():
+        if not (folder / MARK).is_file():
+            raise ConfigError(
+                f"{folder} has files that are not staged pages, and would lose them: name another --out, or remove it"
+            )
+        shutil.rmtree(folder)
+    _write(folder / MARK, b"")
+    _write(folder / NOTEBOOK, notebook().encode())
+    _write(folder / PLAYGROUND, markup().encode())
     for name, parts in pages().items():
         texts, pictures = zip(*(staged_text(text, path) for path, text in parts), strict=True)
-        written.add(_write(folder / f"{name}.md", ("\n\n".join(texts) + navigation(name)).encode()))
-        written |= {_write(folder / picture, (ROOT / picture).read_bytes()) for picture in set().union(*pictures)}
-    for old in [path for path in folder.rglob("*") if path.is_file() and path not in written]:
-        old.unlink()
-    for empty in [path for path in folder.rglob("*") if path.is_dir() and not _has_files(path)]:
-        shutil.rmtree(empty, ignore_errors=True)
+        _write(folder / f"{name}.md", "\n\n".join(texts).encode())
+        for picture in set().union(*pictures):
+            _write(folder / picture, (ROOT / picture).read_bytes())
 
 
-def _write(path: Path, content: bytes) -> Path:
-    if not path.is_file() or path.read_bytes() != content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return path
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -167,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in wrong:
         print(line, file=sys.stderr)
     count = sum(1 for _ in (args.out / "html").rglob("*.html"))
-    print(f"{args.out / 'html'}/index.html: {count} pages, {len(wrong)} broken links")
+    print(f"{args.out / 'html'}/index.html: {count} pages, {len(wrong)} addresses on other hosts or without https")
     return 1 if wrong else 0
 
 

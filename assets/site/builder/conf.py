@@ -22,7 +22,7 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 source_suffix = {".md": "myst-nb"}
 exclude_patterns = ["*.ipynb"]  # the tutorial, for download
-nitpicky = False  # types of other packages are not documented here; links of pages are checked by links.py
+nitpicky = False  # types of other packages are not documented here; MyST warns of links between pages
 keep_warnings = False
 
 # Pages: Markdown with fences for directives; every heading is an anchor that a link can name.
@@ -40,6 +40,8 @@ nb_merge_streams = True
 # The reference: signatures and docstrings of what the packages name in ``__all__``. What an extra brings is not imported.
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 100  # characters; a longer signature has a line for each argument
+python_use_unqualified_type_names = True
 autodoc_mock_imports = [
     *("torch", "transformers", "tokenizers", "safetensors", "peft"),
     *("trl", "accelerate", "datasets", "verl", "tensordict"),
@@ -66,10 +68,14 @@ copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
 _SECTION = re.compile(r"^(?:Args|Attributes|Raises|Returns|Yields|Examples?):$", re.MULTILINE)
+_NAMES = re.compile(r"^ {4}(\w+(?:, \w+)+): (.*(?:\n {5,}.*)*)$", re.MULTILINE)
 
 
-def formulas(*event: Any) -> None:
-    """Docstrings write formulas as indented blocks and norms as |x|; reStructuredText wants a mark for both."""
+def docstring(*event: Any) -> None:
+    """Change a docstring to what Napoleon reads: marks for formulas, and an entry for each name.
+
+    Formulas are indented blocks and norms are |x| in docstrings; reStructuredText wants a mark for both. Names with a common text share a line.
+    """
     lines: list[str] = event[-1]
     text = "\n".join(lines)
     section = _SECTION.search(text)
@@ -80,10 +86,17 @@ def formulas(*event: Any) -> None:
             blocks.append("::")
         blocks.append(block)
     literal, changed = False, []
-    for line in ("\n\n".join(blocks) + text[at:]).split("\n"):
+    entries = _NAMES.sub(lambda names: "\n".join(f"    {name}: {names[2]}" for name in names[1].split(", ")), text[at:])
+    for line in ("\n\n".join(blocks) + entries).split("\n"):
         literal = line == "::" or (literal and line[:1] in ("", " "))
         changed.append(line if literal else re.sub(r"\|(?=(?:[^`]|``[^`]*``)*$)", r"\\|", line))
     lines[:] = changed
+
+
+def signature(*event: Any) -> tuple[str, str] | None:
+    """A default that a dataclass makes is "…", as Sphinx takes a signature apart only if it is Python's."""
+    *_, arguments, returned = event
+    return (arguments.replace("<factory>", "..."), returned) if arguments else None
 
 
 def visit_math(translator: Any, node: Any) -> None:
@@ -109,7 +122,8 @@ def describe(*event: Any) -> None:
 
 
 def setup(app: Any) -> None:
-    """Register the descriptions, the change of docstrings, before Napoleon's, and the writer of formulas."""
+    """Register the descriptions, the changes of docstrings, before Napoleon's, and of signatures, and the writer of formulas."""
     app.connect("html-page-context", describe)
-    app.connect("autodoc-process-docstring", formulas, priority=400)
+    app.connect("autodoc-process-docstring", docstring, priority=400)
+    app.connect("autodoc-process-signature", signature)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displayed_math, None))

@@ -1,4 +1,4 @@
-"""What happens to a page's Markdown before Sphinx reads it: marks of blocks, links between pages, pictures.
+"""What happens to a page's Markdown before Sphinx reads it: notes below blocks, links between pages, pictures.
 
 A block is run by the tests unless its first line says otherwise, and the page shows what it says::
 
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from builder.repository import ADDRESS, MADE, NOT_RUN, REPOSITORY, ROOT, TARGETS, WRITTEN
+from builder.repository import ADDRESS, MADE, NOT_RUN, REPOSITORY, ROOT, WRITTEN
 
 __all__ = ["RUNNABLE", "blocks_of", "deeper", "mark_text", "prose", "staged_text", "table"]
 
@@ -22,7 +22,6 @@ RUNNABLE: Final = ("sh", "console", "python", "pycon")
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*) ?(?P<mark>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=ticks) *$", re.M | re.S)  # fmt: skip
 _LINK: Final = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
 _INTERVAL: Final = re.compile(r"\[([-+−.\d]+), ([-+−.\d]+)\]")
-_SPAN: Final = re.compile(r"(?<![`\[])`([\w./-]+)`(?!`|\])")
 
 
 def blocks_of(text: str) -> Iterator[tuple[str, str, str]]:
@@ -52,11 +51,15 @@ def mark_text(mark: str) -> str:
 
 def deeper(text: str) -> str:
     """A page with its headings one level deeper, so that it can follow on another one; code stays as it is."""
+    return _outside_code(text, lambda prose: re.sub(r"^#", "##", prose, flags=re.M))
+
+
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
     pieces, at = [], 0
     for fence in _FENCE.finditer(text):
-        pieces += [re.sub(r"^#", "##", text[at : fence.start()], flags=re.M), fence.group()]
+        pieces += [change(text[at : fence.start()]), fence.group()]
         at = fence.end()
-    return "".join([*pieces, re.sub(r"^#", "##", text[at:], flags=re.M)])
+    return "".join([*pieces, change(text[at:])])
 
 
 def staged_text(text: str, path: str = "") -> tuple[str, set[str]]:
@@ -72,63 +75,46 @@ def staged_text(text: str, path: str = "") -> tuple[str, set[str]]:
         ValueError: a link names a file that does not exist.
     """
     pictures: set[str] = set()
-    text = text.replace("git clone REPOSITORY", f"git clone {REPOSITORY}")
-    blocks, at = [], 0
-    for fence in _FENCE.finditer(text):
-        blocks.append(_prose(text[at : fence.start()], path, pictures))
-        at = fence.end()
-        mark = fence["mark"].strip()
-        note = mark_text(mark) if mark else NOT_RUN.get(path, "")
-        if fence["language"] not in RUNNABLE:
-            note = ""
-        head = f"{fence['indent']}{fence['ticks']}{fence['language']}"
-        plain = fence["language"] in RUNNABLE
-        blocks.append(f"{head}\n{fence['code']}{fence['indent']}{fence['ticks']}" if plain else fence.group())
-        blocks += [f"\n\n{fence['indent']}{{.mark}}\n{fence['indent']}{note}\n"] if note else []
-    blocks.append(_prose(text[at:], path, pictures))
-    return "".join(blocks), pictures
-
-
-def _prose(text: str, path: str, pictures: set[str]) -> str:
-    folder = posixpath.dirname(path)
 
     def link(found: re.Match[str]) -> str:
         image, label, target = found.groups()
-        page, _, anchor = target.partition("#")
-        if image and target.startswith("/"):
-            pictures.add(target[1:])
         if "://" in target or target.startswith(("mailto:", "/", "#")):
             return found.group()
-        inside = posixpath.normpath(posixpath.join(folder, page))
-        if image:
-            pictures.add(inside)
-            dark = inside.replace("-light.", "-dark.")  # a second drawing, for the dark theme
-            if dark == inside or not (ROOT / dark).is_file():
-                return f"![{label}](/{inside})"
-            pictures.add(dark)
-            return f"![{label}](/{inside}){{.only-light}}\n![{label}](/{dark}){{.only-dark}}"
-        if inside in MADE:
-            site_page, _, own_anchor = MADE[inside].partition("#")
-            anchor = anchor or own_anchor
-        elif not (ROOT / inside).exists():
-            raise ValueError(f"{path} links to {target}, and there is no such file")
-        elif inside.startswith(WRITTEN):
-            site_page = inside.removeprefix(WRITTEN).removesuffix(".md")
-        else:
-            return f"[{label}]({ADDRESS}/{inside}{'#' + anchor if anchor else ''})"
-        return f"[{label}](/{site_page}.md{'#' + anchor if anchor else ''})"
+        page, _, anchor = target.partition("#")
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(path), page))
+        if not image:
+            return f"[{label}]({_address(inside, anchor, path)})"
+        pictures.add(inside)
+        dark = inside.replace("-light.", "-dark.")  # a second drawing, for the dark theme
+        if dark == inside or not (ROOT / dark).is_file():
+            return f"![{label}](/{inside})"
+        pictures.add(dark)
+        return f"![{label}](/{inside}){{.only-light}}\n![{label}](/{dark}){{.only-dark}}"
 
-    def span(found: re.Match[str]) -> str:
-        name = found[1].rstrip("/")
-        targets = [
-            TARGETS[path_or_name]
-            for path_or_name in (name, posixpath.normpath(posixpath.join(folder, name)))
-            if path_or_name in TARGETS
-        ]
-        return f"[`{found[1]}`](/{targets[0]}.md)" if targets and TARGETS.get(path) != targets[0] else found.group()
+    def with_note(fence: re.Match[str]) -> str:
+        note = mark_text(fence["mark"].strip()) if fence["mark"].strip() else NOT_RUN.get(path, "")
+        if fence["language"] not in RUNNABLE or not note:
+            return fence.group()
+        return f"{fence.group()}\n\n{fence['indent']}{{.mark}}\n{fence['indent']}{note}\n"
 
-    text = _LINK.sub(link, text)
-    return "\n".join(line if re.match(r" {0,3}#", line) else _SPAN.sub(span, line) for line in text.split("\n"))
+    text = text.replace("git clone REPOSITORY", f"git clone {REPOSITORY}")
+    text = _outside_code(text, lambda prose: _LINK.sub(link, prose))
+    return _FENCE.sub(with_note, text), pictures
+
+
+def _address(inside: str, anchor: str, path: str) -> str:
+    """Where a link to a file of the repository leads, from one of its pages."""
+    if inside in MADE:
+        page, _, own_anchor = MADE[inside].partition("#")
+        anchor = anchor or own_anchor
+    elif inside.startswith(WRITTEN) and (ROOT / inside).is_file():
+        page = inside.removeprefix(WRITTEN).removesuffix(".md")
+    elif (ROOT / inside).exists():
+        page = ""
+    else:
+        raise ValueError(f"{path} links to {inside}, and there is no such file")
+    address = f"/{page}.md" if page else f"{ADDRESS}/{inside}"
+    return f"{address}#{anchor}" if anchor else address
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Where the site's pages come from: the checkout, which of its pages become which page of the site, and their order."""
+"""Where the site's pages come from: the checkout, and which of its pages become which page of the site."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ __all__ = [
     "ADDRESS",
     "APPENDED",
     "MADE",
-    "NAVIGATION",
     "NOT_RUN",
     "PAGES",
     "REPOSITORY",
     "ROOT",
     "RUN",
-    "TARGETS",
     "WRITTEN",
     "read",
-    "slug",
 ]
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -36,34 +33,13 @@ def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def slug(title: str) -> str:
-    """The anchor of a heading.
-
-    >>> slug("verl-agent and its forks (GiGPO)")
-    'verl-agent-and-its-forks-gigpo'
-    """
-    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
-
-
-# section of the navigation -> its pages, in order; pages below an `index` of their folder are listed under it
-NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("start/install", "start/tutorial", "start/own_log", "start/questions"),
-    "Learn": ("concepts/credit", "concepts/bias_and_variance", "concepts/playground"),
-    "Use": (
-        *(f"environments/{name}" for name in ("index", "sokoban", "alfworld", "webshop", "wikisearch", "own")),
-        *(f"schemes/{name}" for name in ("index", "grpo", "rloo", "ppo_gae", "gigpo", "graphgpo", "rewardflow", "gdcr", "sapo", "egrpo", "pica", "grouptd", "blend")),
-        *(f"integrations/{name}" for name in ("index", "own_trainer", "trl", "verl", "verl_scaling", "verifiers", "sb3", "more_trainers")),
-    ),
-    "Guides": tuple(f"how_to/{name}" for name in ("train", "pretrained", "dense_rewards", "own_scheme", "reproduce", "audit")),
-    "Results": tuple(f"benchmark/{name}" for name in ("verdict", "leaderboard", "protocol", "studies")),
-    "Reference": (
-        *(f"reference/{name}" for name in ("commands", "settings", "log", "import_export", "info", "api_environments", "api_wrappers", "api_training")),
-        *(f"reference/{name}" for name in ("paper_index", "glossary", "architecture", "contributing", "changelog")),
-    ),
-}  # fmt: skip
-
 # page of the site -> page of the repository, shown as it is
 PAGES: Final[Mapping[str, str]] = {
+    "integrations/index": "train/adapters/README.md",
+    "integrations/loops": "train/adapters/LOOPS.md",
+    "integrations/trl": "train/adapters/TRL.md",
+    "integrations/verifiers": "train/adapters/VERIFIERS.md",
+    "integrations/verl": "train/adapters/VERL.md",
     "integrations/verl_scaling": "train/adapters/SCALING.md",
     "reference/architecture": "ARCHITECTURE.md",
     "reference/changelog": "CHANGELOG.md",
@@ -78,43 +54,32 @@ APPENDED: Final[Mapping[str, tuple[str, ...]]] = {
     "how_to/audit": (f"{WRITTEN}how_to/check_batch.md", "assets/credit_set/README.md"),
     "how_to/reproduce": (f"{WRITTEN}how_to/reproduce_ragen.md",),
     "how_to/train": (f"{WRITTEN}how_to/evaluate.md", f"{WRITTEN}how_to/small_model.md"),
-    "integrations/more_trainers": ("train/adapters/LOOPS.md", "train/adapters/OPENENV.md"),
-    "integrations/own_trainer": (f"{WRITTEN}how_to/own_adapter.md",),
-    "integrations/sb3": ("train/adapters/TORCHRL.md",),
+    "integrations/loops": ("train/adapters/OPENENV.md", "train/adapters/TORCHRL.md"),
     "start/install": ("train/commands/EXTRAS.md",),
     "start/questions": (f"{WRITTEN}start/when_credit_fails.md",),
 }
 
 
-def _title(path: str) -> str:
-    heading = re.search(r"^# (.+)$", read(path), re.M)
-    if heading is None:
-        raise ValueError(f"{path} has no heading")
-    return heading[1]
+def _anchor(path: str) -> str:
+    """The anchor of a page's heading."""
+    title = read(path).partition("\n")[0].removeprefix("# ")
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
-
-# what a page may name in backquotes -> page of the site that it then links to
-TARGETS: Final[Mapping[str, str]] = {
-    **{path: page for page, path in PAGES.items()},
-    **{path: page for page, paths in APPENDED.items() for path in paths},
-    **{f"envs/{name}/README.md": f"environments/{name}" for name in ("alfworld", "sokoban", "webshop", "wikisearch")},
-    "train/adapters/README.md": "integrations/index",
-    "wrappers/credit/SCHEMES.md": "schemes/index",
-}
 
 # what a page may link to -> page of the site that is made from it, with the anchor of its part
 MADE: Final[Mapping[str, str]] = {
-    **TARGETS,
-    **{path: f"{page}#{slug(_title(path))}" for page, paths in APPENDED.items() for path in paths},
+    **{path: page for page, path in PAGES.items()},
+    **{path: f"{page}#{_anchor(path)}" for page, paths in APPENDED.items() for path in paths},
     **{f"wrappers/credit/states/{name}.py": f"schemes/{name}" for name in ("blend", "gigpo", "graphgpo", "grouptd", "rewardflow")},
-    "assets/site/builder/make/playground.py": "concepts/playground",
     "assets/site/papers.toml": "reference/paper_index",
+    **{f"envs/{name}/README.md": f"environments/{name}" for name in ("alfworld", "sokoban", "webshop", "wikisearch")},
     "envs/info.py": "reference/info",
     "tests/evidence": "benchmark/studies",
     "train/cli.py": "reference/commands",
     "train/configs": "how_to/reproduce",
     "train/settings": "reference/settings",
     "wrappers/__init__.py": "reference/api_wrappers",
+    "wrappers/credit/SCHEMES.md": "schemes/index",
     "wrappers/credit/entities/egrpo.py": "schemes/egrpo",
     "wrappers/records/trajectory.py": "reference/log",
 }  # fmt: skip
@@ -134,6 +99,6 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "CONTRIBUTING.md": "Not run by any test: it sets up the tests.",
     "train/adapters/DATA.md": "Not run by any test: the files are yours, or the measurement.",
     "train/adapters/OPENENV.md": "Only read by the tests: it needs a running server.",
-    "train/adapters/README.md": "Not run by any test: it needs verl and GPUs.",
     "train/adapters/TORCHRL.md": "Tested by `.ci/run torchrl`.",
+    "train/adapters/VERL.md": "Not run by any test: it needs verl and GPUs.",
 }

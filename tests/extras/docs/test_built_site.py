@@ -81,6 +81,10 @@ def test_lines_of_text_have_46_em_at_most(browser: Browser, page: str) -> None:
     assert 30 < browser.run(script) <= 46.01
 
 
+def test_the_site_has_few_pages() -> None:
+    assert len(list((HTML.parent / "source").rglob("*.md"))) < 60
+
+
 def test_every_page_has_a_description_and_an_icon() -> None:
     for page in HTML.rglob("*.html"):
         text = page.read_text(encoding="utf-8")

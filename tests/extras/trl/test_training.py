@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.page_blocks import run_page
 from helpers.shared_data import ROOT
-from helpers.trainer_page import run_blocks
+from helpers.trainer_page import PAGE, run_blocks
 
 import creditflow
 from creditflow import credit
@@ -55,7 +55,12 @@ def test_a_few_steps_on_sokoban_change_the_policy_and_log_its_success(trainer_of
 @pytest.mark.parametrize("model", ["warm", "windowed_warm"])
 def test_the_block_of_the_page_on_trainers_runs(model: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     out = tmp_path / "out"
-    assert run_blocks("trl", tmp_path, MODEL=str(request.getfixturevalue(model)), OUT=str(out)) == 1
+    assert (
+        run_blocks(
+            "trl", tmp_path, page=PAGE.parent / "TRL.md", MODEL=str(request.getfixturevalue(model)), OUT=str(out)
+        )
+        == 1
+    )
     assert (out / "checkpoint-2" / "creditflow_agent.json").is_file()
 
 

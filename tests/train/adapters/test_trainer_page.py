@@ -33,7 +33,7 @@ def trainers() -> list[str]:
 
 def test_every_block_is_marked_with_its_tier_and_parses() -> None:
     marks = [mark for mark, _ in blocks()]
-    assert set(marks) == {"run=core", "run=train", "run=trl", "run=sb3", "run=rllm", "run=verifiers", "not-run"}
+    assert set(marks) == {"run=core", "run=train", "run=sb3", "run=rllm", "not-run"}
     for _, code in blocks():
         ast.parse(code)
     text = PAGE.read_text(encoding="utf-8")
@@ -69,15 +69,16 @@ def test_files_that_the_page_names_exist() -> None:
         assert (ROOT / name).exists(), name
 
 
-def test_blocks_of_the_page_of_loops_are_marked_and_files_that_it_names_exist() -> None:
-    page = PAGE.parent / "LOOPS.md"
+@pytest.mark.parametrize("name", ["LOOPS", "TRL", "VERIFIERS", "VERL"])
+def test_blocks_of_the_page_of_a_trainer_are_marked_and_files_that_it_names_exist(name: str) -> None:
+    page = PAGE.parent / f"{name}.md"
     text = page.read_text(encoding="utf-8")
     assert len(blocks(page)) == text.count("```python")
-    assert {mark for mark, _ in blocks(page)} <= {"run=gem", "not-run"}
+    assert {mark for mark, _ in blocks(page)} <= {"run=gem", "run=trl", "run=verifiers", "not-run"}
     for _, code in blocks(page):
         ast.parse(code)
-    for name in re.findall(r"`((?:tests|train)/[\w./]+)`", text):
-        assert (ROOT / name).exists(), name
+    for path in re.findall(r"`((?:tests|train)/[\w./]+)`", text):
+        assert (ROOT / path).exists(), path
 
 
 def test_blocks_that_need_no_extra_run(tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections import Counter
 
 import creditflow
-from builder.markdown import prose, table
+from builder.markdown import table
 from builder.repository import read
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
@@ -44,25 +42,12 @@ def example(name: str) -> str:
 
 
 def arguments(name: str) -> str:
-    """A table of the constructor's arguments, with their defaults and their description in the docstring."""
+    """The constructor's signature and its description in the docstring."""
     kind = type(creditflow.make(name).unwrapped)
-    modes = ", ".join(f'"{mode}"' for mode in kind.metadata.get("render_modes", ()))
-    texts = {"render_mode": f"what `render()` returns: {modes}.", **argument_texts(kind)}
-    rows = [["argument", "default", "meaning"]]
-    for parameter in inspect.signature(kind).parameters.values():
-        default = "required" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
-        rows.append([f"`{parameter.name}`", default, prose(texts.get(parameter.name, ""))])
-    return f"## Arguments\n\nPass them to `creditflow.make` or `gymnasium.make`, or as `--env-set NAME=VALUE`.\n\n{table(rows)}"
-
-
-def argument_texts(kind: type) -> dict[str, str]:
-    """By argument its description in the ``Args`` section of the class's docstring."""
-    _, _, block = (inspect.getdoc(kind) or "").partition("Args:\n")
-    block = re.split(r"\n(?=\S)", block)[0]
-    texts: dict[str, str] = {}
-    for names, text in re.findall(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*?)(?=^    \S|\Z)", block, re.M | re.S):
-        texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
-    return texts
+    return (
+        "## Arguments\n\nPass them to `creditflow.make` or `gymnasium.make`, or as `--env-set NAME=VALUE`.\n\n"
+        f"```{{eval-rst}}\n.. autoclass:: {kind.__module__}.{kind.__name__}\n```\n"
+    )
 
 
 def panels(name: str) -> str:

@@ -1,6 +1,7 @@
-"""The playground: a page on which the reader changes three recorded groups and sees the credit of four schemes change.
+"""The playground: the reader changes three recorded groups and sees the credit of four schemes change.
 
-The page is `static/playground.js`, which computes the schemes in the browser, and the groups as plain data. It loads nothing else.
+The page is `pages/concepts/playground.md`. `static/playground.js` computes the schemes in the browser. Here the groups, eight rollouts
+of one task each, are played again at each build.
 """
 
 from __future__ import annotations
@@ -8,56 +9,44 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from builder.make.groups import GROUPS
-from creditflow.wrappers import Group
+from creditflow.agents import NoisyExpert
+from creditflow.train.commands.demo import example_group
+from creditflow.train.rollout import play_group
+from creditflow.wrappers import Group, GroupEnv
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL
 
-__all__ = ["group_data", "markup", "pages"]
+__all__ = ["PLAYGROUND", "TASKS", "group_data", "groups", "markup"]
 
+PLAYGROUND: Final = "concepts/playground.html"  # beside the staged page, which includes it
 TASKS: Final = {
     "WebShop": "buy a lip balm, scent almond, size 30 ml",
     "Sokoban": "push the box X onto the target O",
     "ALFWorld": "put some soapbottle on garbagecan",
 }
+# three rollouts solve it, three push the box into a dead end
+SOKOBAN: Final = "sokoban1:265026cd448806692a4e5cb4db5dc23b"
+ALFWORLD: Final = "alfworld1:941a8aca1de523b50d869ef91ea67b3b"  # four rollouts put the soap bottle on the garbage can
 MAX_TEXT: Final = 500  # characters of a state's text
-PAGE: Final = """# Playground
-
-Delete a rollout, flip an outcome or merge two states, and see how the credit of every turn changes. The three groups were played in
-this project's environments, eight rollouts of one task each. Everything is computed in your browser.
-
-{markup}
-
-A cell is a turn. The number below it is the state in which the turn was taken, and all turns in the state of the chosen turn have a
-frame. The bar is the turn's credit, and a line across it marks the credit before your changes. With the keyboard, the arrow keys
-move from turn to turn.
-
-Four things to try:
-
-- **WebShop, `grpo`.** Rollout 2 bought before the scent was chosen, and yet all of its turns have positive credit, because its score of
-  0.83 is above the mean. Delete rollout 5, the only one without a purchase: now they are all blamed.
-- **Sokoban, `grouptd`.** Rollout 2 pushes the box into a dead end in turn 3. That turn is blamed most, and the turns after it get nothing.
-  Flip the outcome, and the push is praised.
-- **Sokoban or ALFWorld.** Delete all failed rollouts, or all successful ones. `grpo` has nothing left to compare, so its credit is zero.
-- **Any group.** Merge two states. `grpo` does not see states and stays as it is, while the other three move.
-
-[Credit in one picture](../../pages/concepts/credit.md) has the ideas behind the schemes, and [all methods](../../../../wrappers/credit/SCHEMES.md) the formulas.
-"""
 
 
-def pages() -> dict[str, tuple[str, str]]:
-    """The page."""
+def groups() -> dict[str, Group]:
+    """The groups by environment, as it is called on pages."""
     return {
-        "concepts/playground": (
-            "assets/site/builder/make/playground.py",
-            PAGE.format(markup=f"```{{raw}} html\n{markup()}\n```"),
-        )
+        "WebShop": example_group(),
+        "Sokoban": _play("sokoban", "easy-v1:train", SOKOBAN),
+        "ALFWorld": _play("alfworld", "standard-v3:train", ALFWORLD),
     }
+
+
+def _play(name: str, panel: str, task: str) -> Group:
+    env = GroupEnv(name, size=8, panel=panel, max_steps=8)
+    return play_group(env, NoisyExpert(0.5), env.tasks.get(task))
 
 
 def markup() -> str:
     """The page's own part, as HTML."""
-    groups = [{"name": name, "task": task, **group_data(GROUPS[name]())} for name, task in TASKS.items()]
-    data = json.dumps(groups, separators=(",", ":")).replace("<", "\\u003c")
+    shown = [{"name": name, "task": TASKS[name], **group_data(group)} for name, group in groups().items()]
+    data = json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c")
     return (
         '<link rel="stylesheet" href="../_static/playground.css">\n'
         '<div id="credits"><noscript>The playground needs JavaScript.</noscript></div>\n'

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
 
 from builder.make.paper_index import papers
 from builder.markdown import prose, table
-from builder.repository import NAVIGATION
 from creditflow.train.cards import Card, make_card, needs_lines, overview, result_text
-from creditflow.wrappers import credit
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.registry import lookup
 
 __all__ = ["formulas", "pages"]
@@ -23,13 +19,11 @@ WHERE = "wrappers/credit/SCHEMES.md"
 FORMULAS = Path(__file__).resolve().parents[2] / "formulas.toml"
 RECOMMENDED = ("grouptd", "graphgpo", "grpo")
 # schemes with a page of their own: of the five papers, what they are compared with, and ours; `creditflow schemes NAME` prints the same of all
-WITH_PAGE = tuple(
-    name.removeprefix("schemes/")
-    for names in NAVIGATION.values()
-    for name in names
-    if name.startswith("schemes/") and not name.endswith("index")
+WITH_PAGE = (
+    *("grpo", "rloo", "ppo_gae", "gigpo", "graphgpo", "rewardflow"),
+    *("gdcr", "sapo", "egrpo", "pica", "grouptd", "blend"),
 )
-INTRODUCTION = """# Methods
+INDEX = """# Methods
 
 A credit scheme turns a group of rollouts of one task into an advantage for every turn. Start with [`grouptd`](/schemes/grouptd.md) or
 [`graphgpo`](/schemes/graphgpo.md) if you have exact state keys, and with [`grpo`](/schemes/grpo.md) otherwise.
@@ -40,6 +34,26 @@ of one policy for many tasks. The exact advantage gains 11.0 points. `mt_ppo` ha
 of these need a model or a search task. Click on the head of a column to sort by it.
 
 `creditflow schemes NAME` prints the formula, source, parameters, limits and properties of any scheme.
+
+{{.sortable}}
+{table}
+## Parameters that schemes share
+
+The page of a scheme names which of these it derives from.
+
+```{{eval-rst}}
+.. autoclass:: creditflow.wrappers.credit.outcome.PenaltyScheme
+.. autoclass:: creditflow.wrappers.credit.outcome.OutcomeScheme
+.. autoclass:: creditflow.wrappers.credit.outcome.ReleasedOutcomeScheme
+.. autoclass:: creditflow.wrappers.credit.states.keys.StateScheme
+.. autoclass:: creditflow.wrappers.credit.states.keys.MergingScheme
+```
+
+```{{toctree}}
+:hidden:
+
+{pages}
+```
 """
 
 
@@ -65,93 +79,57 @@ def title_and_text(summary: str) -> tuple[str, str]:
 
 
 def pages() -> dict[str, tuple[str, str]]:
-    """The table of all schemes, and the pages of some."""
+    """The table of all schemes, recommended ones first, and the pages of some."""
     head, *rows = overview()
-    summaries = {name: inspect.getdoc(inspect.getmodule(lookup(name))) or "" for name in credit.names()}
-    listed = [["scheme", "what it does", *head[1:]]]
-    for name, *cells in sorted(rows, key=lambda row: ordered_by(row[0])):
-        summary = summaries[name].splitlines()[0]
-        listed.append([link(name, f"`{name}`"), prose(title_and_text(summary)[1] or summary), *cells])
-    index = f"{INTRODUCTION}\n{{.sortable}}\n{table(listed)}\n"
+    shown = [["scheme", "what it does", *head[1:]]]
+    for name, *cells in sorted(rows, key=lambda row: (row[0] not in RECOMMENDED, row[0])):
+        summary = (inspect.getdoc(inspect.getmodule(lookup(name))) or "").splitlines()[0]
+        link = f"[`{name}`](/schemes/{name}.md)" if name in WITH_PAGE else f"`{name}`"
+        shown.append([link, prose(title_and_text(summary)[1] or summary), *cells])
     return {
-        "schemes/index": (WHERE, index),
+        "schemes/index": (WHERE, INDEX.format(table=table(shown), pages="\n".join(WITH_PAGE))),
         **{f"schemes/{name}": (WHERE, scheme_page(make_card(name))) for name in WITH_PAGE},
     }
 
 
-def link(name: str, shown: str) -> str:
-    """What is shown for a scheme, as a link where it has a page."""
-    return f"[{shown}](/schemes/{name}.md)" if name in WITH_PAGE else shown
-
-
-def ordered_by(name: str) -> tuple[int, str]:
-    """Recommended schemes first, then by name."""
-    return RECOMMENDED.index(name) if name in RECOMMENDED else len(RECOMMENDED), name
-
-
 def scheme_page(card: Card) -> str:
-    """The page of one scheme: formula, source, use, result, limits, needs, parameters, properties."""
+    """The page of one scheme: formula, source, use, result, limits, needs, documentation of its class, properties."""
     tex = next(group[card.name] for group in formulas().values() if card.name in group)
     links = [
         f"[arXiv {paper['arxiv']}](https://arxiv.org/abs/{paper['arxiv']})"
         for paper in papers()
         if card.name in paper.get("schemes", ())
     ]
-    code = lookup(card.name).__module__.removeprefix("creditflow.").replace(".", "/")
+    kind = lookup(card.name)
     source = "; ".join([prose(card.source), *links])
     blocks = [
         f"# {display_name(card)}\n\n{prose(card.summary)}",
         f"$$\n{tex}\n$$",
         f'Use it in Python as `credit.make("{card.name}")`, or for a log as `creditflow credit --scheme {card.name} LOG`.',
-        f"**Paper and code:** {source}. This implementation: `{code}.py`.\\\n**Checked against:** {prose(card.verification)}.",
-        f"## Details\n\n    {card.formula}\n\n{prose(card.text)}",
+        f"**Paper and code:** {source}.\\\n**Checked against:** {prose(card.verification)}.",
         f"## How well it works\n\n{measured(card)}",
-        f"## Limitations\n\n{failures(card)}",
-        "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
-        f"## Parameters\n\n{parameters(card)}",
+        "## Limitations\n\n" + listed(card.limitations),
+        "## What it needs\n\n" + listed(needs_lines(card)),
+        f"## Details and parameters\n\n```{{eval-rst}}\n.. autoclass:: {kind.__module__}.{kind.__name__}\n   :show-inheritance:\n```",
+        released(kind),
         f"## Properties\n\n{properties(card)}",
         "Next: [compare it with the other schemes](/schemes/index.md), [see why a turn has its advantage](/start/own_log.md), "
         "or [train with it](/how_to/train.md).",
     ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return "\n\n".join(blocks) + "\n"
 
 
-def attribute_texts(kind: type) -> dict[str, str]:
-    """By parameter its description, from the ``Attributes`` of the scheme's docstring and of its bases."""
-    texts: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        _, _, block = inspect.cleandoc(base.__dict__.get("__doc__") or "").partition("\nAttributes:\n")
-        for names, text in re.findall(r"^    ([a-z_, ]+): (.*?)(?=^    \S|\Z|\n\n)", block, re.M | re.S):
-            for name in names.split(", "):
-                texts[name] = " ".join(text.split())
-    return texts
+def listed(lines: Sequence[str]) -> str:
+    """A list with an item for each line."""
+    return "\n".join(f"- {prose(line)}" for line in lines)
 
 
-def parameters(card: Card) -> str:
-    """Every parameter with its value in each preset and its meaning; values of the release that differ are bold."""
-    kind = lookup(card.name)
-    texts = attribute_texts(kind)
-    settings: dict[str, Mapping[str, Any]] = {
-        name: vars_of(card.name, cast("Literal['paper', 'release']", name)) for name in kind.presets
-    }
-    heads = {"paper": "default" if len(settings) == 1 else "default (paper)", "release": "released code"}
-    rows = [["parameter", *(heads.get(name, name) for name in settings), "meaning"]]
-    for name in settings["paper"]:
-        values = [repr(preset[name]) for preset in settings.values()]
-        cells = [f"**`{value}`**" if value != values[0] else f"`{value}`" for value in values]
-        rows.append([f"`{name}`", *cells, prose(texts.get(name, ""))])
-    released = (
-        '`credit.make(NAME, semantics="release")` sets the values of the released code. Values that differ are bold.'
-        if "release" in settings
-        else "There is no preset of released code."
-    )
-    return f"{table(rows)}\n{released}"
-
-
-def vars_of(name: str, semantics: Literal["paper", "release"]) -> dict[str, Any]:
-    """By name the parameters of a scheme with a preset."""
-    scheme = credit.make(name, semantics=semantics)
-    return {field.name: getattr(scheme, field.name) for field in dataclasses.fields(scheme)}
+def released(kind: type[Scheme]) -> str:
+    """The parameters whose values differ in the released code."""
+    if "release" not in kind.presets:
+        return "There is no preset of released code."
+    values = ", ".join(f"`{name}={value!r}`" for name, value in kind.presets["release"].items())
+    return f'`credit.make("{kind.name}", semantics="release")` sets the values of the released code: {values or "the same"}.'
 
 
 def measured(card: Card) -> str:
@@ -166,11 +144,6 @@ def measured(card: Card) -> str:
         "[96 settings](../../tests/evidence/settings/README.md) of one policy for many tasks. The "
         "[leaderboard](/benchmark/leaderboard.md) has intervals and kinds of settings."
     )
-
-
-def failures(card: Card) -> str:
-    """Its limitations."""
-    return "\n".join(f"- {prose(line)}" for line in card.limitations)
 
 
 def properties(card: Card) -> str:
