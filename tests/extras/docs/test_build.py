@@ -9,41 +9,47 @@ import pytest
 from builder.build import build, stage
 from creditflow.envs.errors import ConfigError
 
-pytestmark = pytest.mark.docs
+# a release of Sphinx warns in Python of what its extensions call; that is no fault of a page
+pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
+Site = dict[str, list[tuple[str, str]]]
 
 
 @pytest.fixture(autouse=True)
-def two_pages(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str]]]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     """A site of two pages, which tests change."""
     pytest.importorskip("myst_nb", reason="the site needs the 'docs' extra")
     for name in ("PATH", "PYTHONPATH", "IPYTHONDIR"):
         monkeypatch.setenv(name, "")  # what the build sets ends with the test
     monkeypatch.setattr("builder.build.markup", str)
     index = "# A page\n\n## A part\n\n[a part](#a-part) and [its](/b.md#more)\n\n```{toctree}\nb\n```\n"
-    site = {"index": [("", index)], "b": [("", "# Another page\n\n## More\n")]}
-    monkeypatch.setattr("builder.build.pages", lambda: site)
-    return site
+    two_pages = {"index": [("", index)], "b": [("", "# Another page\n\n## More\n")]}
+    monkeypatch.setattr("builder.build.pages", lambda: two_pages)
+    return two_pages
+
+
+def test_a_site_without_faults_is_built(tmp_path: Path) -> None:
+    assert build(tmp_path / "site") == []
+    assert (tmp_path / "site" / "html" / "b.html").is_file()
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[x](/nowhere.md)", "[x](#nowhere)", "[x](/index.md#nowhere)", "![x](/nowhere.png)", "[x](/nowhere.ipynb)"],
+    ("page", "text", "warning"),
+    [
+        ("b", "[x](/nowhere.md)", "myst.xref_missing"),
+        ("b", "[x](#nowhere)", "myst.xref_missing"),
+        ("b", "[x](/index.md#nowhere)", "myst.xref_missing"),
+        ("b", "![x](/nowhere.png)", "image.not_readable"),
+        ("b", "{download}`x </nowhere.ipynb>`", "download.not_readable"),
+        ("c", "# A page that no table of contents lists", "toc.not_included"),
+    ],
 )
-def test_a_broken_link_fails_the_build(two_pages: dict[str, list[tuple[str, str]]], tmp_path: Path, text: str) -> None:
-    two_pages["b"] += [("", text)]
-    if text:
-        with pytest.raises(SystemExit):
-            build(tmp_path / "site")
-    else:
-        assert build(tmp_path / "site") == []
-
-
-def test_a_page_that_no_table_of_contents_lists_fails_the_build(
-    two_pages: dict[str, list[tuple[str, str]]], tmp_path: Path
+def test_a_broken_link_or_a_page_that_cannot_be_reached_fails_the_build(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str], page: str, text: str, warning: str
 ) -> None:
-    two_pages["c"] = [("", "# A third page\n")]
+    site.setdefault(page, []).append(("", text))
     with pytest.raises(SystemExit):
         build(tmp_path / "site")
+    assert f"[{warning}]" in capsys.readouterr().err
 
 
 def test_staging_removes_its_own_old_pages_and_never_other_files(tmp_path: Path) -> None:
