@@ -111,7 +111,7 @@ def scheme_page(card: Card) -> str:
         "## Limitations\n\n" + listed(card.limitations),
         "## What it needs\n\n" + listed(needs_lines(card)),
         f"## Details and parameters\n\n```{{eval-rst}}\n.. autoclass:: {kind.__module__}.{kind.__name__}\n   :show-inheritance:\n```",
-        released(kind),
+        presets(kind),
         f"## Properties\n\n{properties(card)}",
         "Next: [compare it with the other schemes](/schemes/index.md), [see why a turn has its advantage](/start/own_log.md), "
         "or [train with it](/how_to/train.md).",
@@ -124,12 +124,14 @@ def listed(lines: Sequence[str]) -> str:
     return "\n".join(f"- {prose(line)}" for line in lines)
 
 
-def released(kind: type[Scheme]) -> str:
-    """The parameters whose values differ in the released code."""
-    if "release" not in kind.presets:
-        return "There is no preset of released code."
-    values = ", ".join(f"`{name}={value!r}`" for name, value in kind.presets["release"].items())
-    return f'`credit.make("{kind.name}", semantics="release")` sets the values of the released code: {values or "the same"}.'
+def presets(kind: type[Scheme]) -> str:
+    """What each preset sets that differs from the class's own defaults."""
+    lines = []
+    for name, parameters in kind.presets.items():
+        values = ", ".join(f"`{parameter}={value!r}`" for parameter, value in parameters.items())
+        called = {"paper": "the paper's form and the default", "release": "the released code's form"}.get(name, name)
+        lines.append(f'- `credit.make("{kind.name}", semantics="{name}")`, {called}: {values or "the defaults above"}.')
+    return "\n".join(lines)
 
 
 def measured(card: Card) -> str:
