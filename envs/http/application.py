@@ -38,8 +38,6 @@ def application(
     endpoints: Sequence[tuple[str, str, Callable[[Request], Awaitable[Response]]]],
     worker: Worker,
     what: str,
-    *,
-    hosts: Sequence[str] = (),
 ) -> Starlette:
     """Make an ASGI application whose error responses are JSON with a "detail".
 
@@ -47,7 +45,6 @@ def application(
         endpoints: (method, path, function) of each endpoint.
         worker: has the deadline of requests, and is stopped with the application.
         what: name of the service in messages, such as "search".
-        hosts: host names that are accepted besides this machine's own.
 
     Raises:
         MissingExtraError: starlette is not installed.
@@ -72,7 +69,7 @@ def application(
         return answer
 
     routes = [Route(path, within(function), methods=[method]) for method, path, function in endpoints]
-    callers = Middleware(CallerCheck, hosts=hosts)
+    callers = Middleware(CallerCheck)
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_error_handlers(what), middleware=[callers])
     app.router.redirect_slashes = False  # a redirect would repeat the host name that the client sent
     return app

@@ -1,4 +1,4 @@
-"""Checks of ``Host`` and ``Origin``, so that web pages of other sites cannot use a local server, and of a key for other machines.
+"""Checks of ``Host`` and ``Origin``, so that web pages of other sites cannot use a local server.
 
 Any web page that is open in a browser on this machine can send requests to a loopback address, and through a host name of
 its own that resolves to that address ("DNS rebinding") it can also read the responses. ``Host`` and ``Origin`` reveal both.
@@ -7,16 +7,13 @@ its own that resolves to that address ("DNS rebinding") it can also read the res
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from creditflow.envs.http.credentials import ApiKey
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["CallerCheck", "KeyCheck", "is_own_host", "rejection"]
+__all__ = ["CallerCheck", "is_own_host", "rejection"]
 
 
 class CallerCheck:
@@ -24,15 +21,14 @@ class CallerCheck:
 
     Args:
         app: the protected application.
-        hosts: host names that are accepted besides this machine's own; "*": any.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
-        self._app, self._hosts = app, frozenset(name.lower() for name in hosts)
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        rejected = rejection(scope, self._hosts) if scope["type"] == "http" else None
+        rejected = rejection(scope) if scope["type"] == "http" else None
         if rejected is None:
             await self._app(scope, receive, send)
             return
@@ -42,40 +38,8 @@ class CallerCheck:
         await JSONResponse({"detail": text}, status, {"Connection": "close"})(scope, receive, send)
 
 
-class KeyCheck:
-    """Middleware that passes requests and WebSockets with a key to the application, and responds 401 to all others.
-
-    Args:
-        app: the protected application.
-        key: the key that clients send as ``Authorization: Bearer KEY``.
-    """
-
-    def __init__(self, app: ASGIApp, key: ApiKey) -> None:
-        self._app, self._key = app, key
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request, or one WebSocket, whose handshake is refused with status 403."""
-        sent = [value for name, value in scope.get("headers", ()) if name == b"authorization"]
-        if scope["type"] == "lifespan" or (len(sent) == 1 and self._key.authorizes(sent[0])):
-            await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
-        else:
-            from starlette.responses import JSONResponse
-
-            text = "this server needs its key, sent as Authorization: Bearer KEY"
-            headers = {"Connection": "close", "WWW-Authenticate": "Bearer"}
-            await JSONResponse({"detail": text}, 401, headers)(scope, receive, send)
-
-
-def rejection(scope: Scope, hosts: frozenset[str] = frozenset()) -> tuple[int, str] | None:
-    """Return status and reason of a rejected request; None if it is accepted.
-
-    Args:
-        scope: ASGI scope of the request.
-        hosts: as in ``CallerCheck``.
-    """
+def rejection(scope: Scope) -> tuple[int, str] | None:
+    """Return status and reason of a request that is rejected, by its ASGI scope; None if it is accepted."""
     headers: dict[bytes, list[bytes]] = {}
     for name, value in scope["headers"]:
         headers.setdefault(name, []).append(value)
@@ -83,25 +47,20 @@ def rejection(scope: Scope, hosts: frozenset[str] = frozenset()) -> tuple[int, s
         return 400, "Content-Length and Transfer-Encoding must not occur together"
     hosts_sent = headers.get(b"host", [])
     host = hosts_sent[0].decode("latin-1").lower() if len(hosts_sent) == 1 else ""
-    if not is_own_host(host, hosts):
-        return 421, "this server does not accept this Host; --allow-host NAME adds one"
+    if not is_own_host(host):
+        return 421, "this server accepts localhost and addresses as Host; a proxy in front of it must send one of them"
     foreign = headers.get(b"origin", [f"http://{host}".encode("latin-1")]) != [f"http://{host}".encode("latin-1")]
     if foreign or headers.get(b"sec-fetch-site", [b"none"]) not in ([b"same-origin"], [b"none"]):
         return 403, "requests from pages of other sites are rejected"
     return None
 
 
-def is_own_host(host: str, hosts: frozenset[str] = frozenset()) -> bool:
-    """Return whether a ``Host`` header is localhost, an address, or allowed: no site has an address for its name.
-
-    Args:
-        host: the header, in lower case.
-        hosts: host names that are allowed besides, with or without a port; "*": any.
-    """
+def is_own_host(host: str) -> bool:
+    """Return whether a ``Host`` header, in lower case, is localhost or an address: no site has an address for its name."""
     try:
         split = urlsplit(f"//{host}")
         name, _ = split.hostname or "", split.port
-        if hosts & {"*", host, name} or (name == "localhost" and split.netloc == host):
+        if name == "localhost" and split.netloc == host:
             return True
         ipaddress.ip_address(name)
     except ValueError:  # neither an address nor a port

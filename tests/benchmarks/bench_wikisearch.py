@@ -135,7 +135,7 @@ def bench_server(corpus: str | None, queries: Sequence[str], seconds: float, cli
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         leave_out("server", "the extra serve is not installed")
         return
-    with bound("127.0.0.1", 0) as free:
+    with bound(0) as free:
         port = free.getsockname()[1]
     code = (
         "import argparse; from creditflow.train.commands.serve import search as s; p = argparse.ArgumentParser(); "

@@ -160,7 +160,6 @@ def create_app(
     topk: int = 3,
     dialect: str = "both",
     limits: ServerLimits | None = None,
-    hosts: Sequence[str] = (),
 ) -> Starlette:
     """The server as an ASGI application.
 
@@ -169,7 +168,6 @@ def create_app(
         topk: passages per query where a request gives no number (or 0).
         dialect: "both", or only "search_r1" or "rewardflow".
         limits: limits of the server.
-        hosts: host names that it accepts besides this machine's own.
 
     Raises:
         ConfigError: a wrong argument.
@@ -205,7 +203,7 @@ def create_app(
         )
 
     endpoints = [("POST", "/retrieve", retrieve), ("POST", "/access", access), ("GET", "/health", health)]
-    return application(endpoints, worker, "search", hosts=hosts)
+    return application(endpoints, worker, "search")
 
 
 def _row(hit: Hit, scores: bool) -> dict[str, Any]:

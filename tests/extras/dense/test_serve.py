@@ -112,7 +112,7 @@ def test_requests_beyond_the_limits_are_rejected(engine: LocalRetriever, body: d
 
 
 def test_the_command_serves_on_loopback(options: list[str]) -> None:
-    with bound("127.0.0.1", 0) as free:
+    with bound(0) as free:
         url = url_of(free).rstrip("/")
     handles_sigint = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     serve = f"{handles_sigint}; from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"

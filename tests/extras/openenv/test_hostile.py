@@ -90,18 +90,6 @@ def test_an_idle_session_frees_its_place(levels: Any) -> None:
         assert plays(url)
 
 
-def test_a_server_with_a_key_plays_only_with_those_who_send_it(levels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from openenv.core import GenericEnvClient
-
-    monkeypatch.setenv("PLAY_KEY", "correct-horse")
-    with env_server("sokoban", "--env-set", f"levels={levels}", "--key-variable", "PLAY_KEY") as (url, _):
-        with GenericEnvClient(base_url=url, headers={"Authorization": "Bearer correct-horse"}).sync() as client:
-            assert client.reset(seed=0).observation["admissible_actions"]
-        with pytest.raises(ConnectionError):
-            GenericEnvClient(base_url=url).sync().reset(seed=0)
-        assert requests.get(f"{url}/schema", timeout=30).status_code == 401
-
-
 def test_an_oversized_message_ends_its_session_alone(sokoban: Any) -> None:
     from websockets.exceptions import ConnectionClosed
 

@@ -74,7 +74,7 @@ def _plays() -> bool:
 
 
 def _seeds(_: Path) -> Sequence[bytes]:
-    with bound("127.0.0.1", 0) as free:
+    with bound(0) as free:
         port = url_of(free).rstrip("/").rpartition(":")[2]
     log = Path(tempfile.mkstemp(prefix="fuzz-sessions-")[1])
     with log.open("wb") as stream:

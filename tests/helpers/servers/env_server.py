@@ -39,7 +39,7 @@ def free_url() -> str:
     The port is free again when this returns. One that the system chose could be given to another server meanwhile.
     """
     while True:
-        with suppress(ConfigError), bound("127.0.0.1", 20_000 + secrets.randbelow(12_000)) as sock:
+        with suppress(ConfigError), bound(20_000 + secrets.randbelow(12_000)) as sock:
             return url_of(sock).rstrip("/")
 
 

@@ -16,7 +16,7 @@ from creditflow.envs.http import bound, make_server, url_of
 def served(app: Any) -> Iterator[str]:
     """The base URL under which the application is served; skips where uvicorn is missing."""
     pytest.importorskip("uvicorn", reason="a server needs the extra [serve]")
-    sock = bound("127.0.0.1", 0)
+    sock = bound(0)
     server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()

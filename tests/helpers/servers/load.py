@@ -32,7 +32,7 @@ def require_ends_under_load(words: list[str], path: str, body: bytes | None, sen
         body: what they post; None to get.
         sent: the signal.
     """
-    with bound("127.0.0.1", 0) as free:
+    with bound(0) as free:
         url = url_of(free).rstrip("/")
     command = [sys.executable, "-c", CODE, *words, url.rpartition(":")[2]]
     answered, stop = [0] * CLIENTS, threading.Event()

@@ -20,8 +20,8 @@ from creditflow.train.rollout.workers.pool import run_in_order
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
-    "--agent", "--allow-host", "--build", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--group", "--host", "--id", "--invalid-actions",
-    "--judge", "--key-variable", "--limit", "--memory", "--messages", "--only", "--panel", "--reward", "--scheme", "--schemes",
+    "--agent", "--build", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--group", "--id", "--invalid-actions",
+    "--judge", "--limit", "--memory", "--messages", "--only", "--panel", "--reward", "--scheme", "--schemes",
     "--chat", "--dialect", "--dtype", "--prompt", "--semantics", "--sha256", "--set", "--state-key", "--success", "--task", "--why", "--with", "name",
 }  # fmt: skip
 # of a server that only reads, and of a check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,18 +50,17 @@ class Guard:
     Args:
         app: OpenEnv's application.
         limits: limits.
-        hosts: host names that are accepted besides this machine's own; "*": any.
     """
 
-    def __init__(self, app: Any, limits: SessionLimits, hosts: Sequence[str] = ()) -> None:
+    def __init__(self, app: Any, limits: SessionLimits) -> None:
         self._app: ASGIApp = app
-        self.limits, self._hosts = limits, frozenset(name.lower() for name in hosts)
+        self.limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, or the life of the application."""
         refused = None
         if scope["type"] != "lifespan":
-            refused = rejection(scope, self._hosts) or self._oversized(scope)
+            refused = rejection(scope) or self._oversized(scope)
         if refused is not None:
             await JSONResponse({"detail": refused[1]}, refused[0], {"Connection": "close"})(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -101,13 +100,12 @@ class Guard:
 STATUS: dict[type[Exception], int] = {EpisodeError: 409, UnknownTaskError: 404, ServiceError: 502, CreditflowError: 422}
 
 
-def make_app(served: Served, limits: SessionLimits | None = None, hosts: Sequence[str] = ()) -> Guard:
+def make_app(served: Served, limits: SessionLimits | None = None) -> Guard:
     """Make the ASGI application that serves an environment.
 
     Args:
         served: what to serve.
         limits: limits of sessions and messages; None for the defaults.
-        hosts: host names that are accepted besides this machine's own; "*": any.
 
     Raises:
         MissingExtraError: OpenEnv is not installed.
@@ -126,7 +124,7 @@ def make_app(served: Served, limits: SessionLimits | None = None, hosts: Sequenc
     for kind, status in STATUS.items():
         app.add_exception_handler(kind, _respond(status))
     app.add_exception_handler(Exception, _respond(500, "internal error of the environment server"))
-    return Guard(app, limits, hosts)
+    return Guard(app, limits)
 
 
 def _respond(status: int, text: str = "") -> Callable[[Request, Exception], Awaitable[Response]]:

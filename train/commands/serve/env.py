@@ -52,10 +52,6 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.adapters.openenv.server import SessionLimits, make_app
 
     limits = read_dataclass(SessionLimits, apply_overrides({}, args.limit), "--limit")
-    listen(
-        lambda: make_app(
-            Served(name=args.name, options=env_arguments(args), observation=args.observation), limits, args.allow_host
-        ), args.host, args.port, "environment",
-        message_bytes=limits.message, key_variable=args.key_variable,
-    )  # fmt: skip
+    served = Served(name=args.name, options=env_arguments(args), observation=args.observation)
+    listen(lambda: make_app(served, limits), args.port, "environment", message_bytes=limits.message)
     return 0

@@ -91,13 +91,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.envs.wikisearch.retrieval.server import create_app
 
     limits = read_dataclass(ServerLimits, apply_overrides({}, args.limit), "--limit")
-    listen(
-        lambda: create_app(_engine(args), topk=args.topk, limits=limits, hosts=args.allow_host),
-        args.host,
-        args.port,
-        "search",
-        key_variable=args.key_variable,
-    )
+    listen(lambda: create_app(_engine(args), topk=args.topk, limits=limits), args.port, "search")
     return 0
 
 

@@ -12,10 +12,6 @@ from creditflow.train.adapters.releases import OPENENV
 from creditflow.train.commands.serve import env as serve_env
 
 
-def test_it_listens_on_loopback_by_default() -> None:
-    assert parsed("sokoban").host == "127.0.0.1"
-
-
 @pytest.mark.skipif(find_spec("openenv") is not None, reason="OpenEnv is installed")
 def test_without_openenv_the_error_names_the_extra() -> None:
     with pytest.raises(MissingExtraError, match=r"\[openenv\]"):
