@@ -41,10 +41,7 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
 }
 
 # ways to prompt the language model that is named after the colon
-PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
-    "react": ReactAgent,
-    "reflexion": ReflexionAgent,
-}
+PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {"react": ReactAgent, "reflexion": ReflexionAgent}
 
 
 def _name_of(code: Code) -> str:

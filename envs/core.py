@@ -59,8 +59,15 @@ class Outcome(NamedTuple):
 
 # what a copy has besides its arguments and its snapshot
 _COPIED: Final = (
-    "spec", "max_steps", "action_space", "observation_space", "num_starts", "_np_random", "_np_random_seed", "_over",
-)  # fmt: skip
+    "spec",
+    "max_steps",
+    "action_space",
+    "observation_space",
+    "num_starts",
+    "_np_random",
+    "_np_random_seed",
+    "_over",
+)
 
 
 def _copied(

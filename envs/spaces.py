@@ -9,11 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from gymnasium.spaces import Space, utils
-from gymnasium.vector.utils import (
-    create_shared_memory,
-    read_from_shared_memory,
-    write_to_shared_memory,
-)
+from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 from gymnasium.wrappers.utils import create_zero_array
 
 from creditflow.envs.errors import ConfigError, short_repr

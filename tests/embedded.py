@@ -16,11 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from helpers.panels.alfworld import manifest_rows
-from helpers.panels.manifests import (
-    build_manifest,
-    slice_rows,
-    write_manifest,
-)
+from helpers.panels.manifests import build_manifest, slice_rows, write_manifest
 from helpers.panels.webshop import released_rows
 from helpers.panels.writing import write_panel
 

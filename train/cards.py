@@ -18,16 +18,7 @@ from creditflow.wrappers.credit.check import PROPERTIES, CheckReport
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.keys import StateScheme
 
-__all__ = [
-    "Card",
-    "PropertyFound",
-    "card_text",
-    "make_card",
-    "markdown_page",
-    "needs_lines",
-    "overview",
-    "result_text",
-]
+__all__ = ["Card", "PropertyFound", "card_text", "make_card", "markdown_page", "needs_lines", "overview", "result_text"]
 
 FIGURES = (
     "schemes/figures.json"  # python tests/evidence/settings/tables.py --figures tests/evidence/settings/results.jsonl

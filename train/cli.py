@@ -89,9 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str], of_command: Sequence[str]) -> int:
     """Run what the arguments up to the command's name ask for, with the arguments after it."""
     parser = CommandParser(
-        prog="creditflow",
-        description="Credit assignment for language-model agents.",
-        epilog=_epilog(),
+        prog="creditflow", description="Credit assignment for language-model agents.", epilog=_epilog()
     )
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
     parser.add_argument("--version", action="store_true", help="print the version and exit")

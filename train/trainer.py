@@ -133,8 +133,10 @@ class Trainer:
     def _train(self) -> dict[str, Any]:
         """SFT, then RL. Returns the evaluation between them."""
         log = self.logger.print
-        log(f"{assemble.describe_model(self.model)} on {self.backend.device}; {len(self.tasks)} tasks; "
-            f"scheme {self.scheme.name}; from {self.progress.folder}")  # fmt: skip
+        log(
+            f"{assemble.describe_model(self.model)} on {self.backend.device}; {len(self.tasks)} tasks; "
+            f"scheme {self.scheme.name}; from {self.progress.folder}"
+        )
         results: dict[str, Any] = {}
         try:
             if self.progress.phase == "sft":
@@ -228,10 +230,14 @@ class Trainer:
         """The groups of an iteration; a subclass may look at them."""
         rollout = self.settings.rollout
         agent = assemble.make_policy_agent(
-            self.settings, self.backend, self.tokenizer,
-            temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k,
+            self.settings,
+            self.backend,
+            self.tokenizer,
+            temperature=rollout.temperature,
+            top_p=rollout.top_p,
+            top_k=rollout.top_k,
             entropies=rollout.branching.entropy_tokens if rollout.branching.max_trajectories else 0,
-        )  # fmt: skip
+        )
         sampled = sample_groups(
             self.rollout_engine, agent, self.tasks, rollout, seed=self.settings.seed, iteration=iteration
         )
@@ -259,10 +265,14 @@ class Trainer:
                     groups = annotate(groups, annotator)
         with timed("logprobs"), memory_errors(update.batch_tokens):
             all_rows, logprobs = compute_old_logprobs(
-                groups, self.model, self.reference, update,
-                temperature=self.settings.rollout.temperature, precision=self.settings.model.autocast,
+                groups,
+                self.model,
+                self.reference,
+                update,
+                temperature=self.settings.rollout.temperature,
+                precision=self.settings.model.autocast,
                 truncation=self.settings.truncation,
-            )  # fmt: skip
+            )
             if self.reference is not None and update.loss.kl_in == "reward":
                 groups = subtract_kl(groups, all_rows, logprobs, update.loss.kl_weight, update.loss.kl_kind)
         with timed("graph"):
@@ -282,9 +292,15 @@ class Trainer:
             | row_sums(rows, self.model, self.settings)
         )
         log_iteration(
-            self.logger, iteration + 1, update.iterations, sums, losses, seconds, report.errors,
+            self.logger,
+            iteration + 1,
+            update.iterations,
+            sums,
+            losses,
+            seconds,
+            report.errors,
             peak_flops(self.backend.device),
-        )  # fmt: skip
+        )
 
     def _update(
         self, rows: Sequence[Row], logprobs: OldLogprobs, credits_: Sequence[Credit], iteration: int
@@ -300,12 +316,19 @@ class Trainer:
         if rows:
             aggregation = update.loss.aggregation
             metrics = update_policy(
-                self.model, self.optimizer, rows, logprobs, update,
+                self.model,
+                self.optimizer,
+                rows,
+                logprobs,
+                update,
                 aggregation=credits_[0].aggregation if aggregation == "auto" else aggregation,
-                temperature=settings.rollout.temperature, precision=settings.model.autocast,
-                truncation=settings.truncation, critic=self.critic,
-                lr=lr, rng=np.random.default_rng([settings.seed, 3, iteration]),
-            )  # fmt: skip
+                temperature=settings.rollout.temperature,
+                precision=settings.model.autocast,
+                truncation=settings.truncation,
+                critic=self.critic,
+                lr=lr,
+                rng=np.random.default_rng([settings.seed, 3, iteration]),
+            )
             if logprobs.old is not None and update.old_logprobs == "trainer":
                 metrics |= sampler_mismatch(rows, logprobs.old)
         if self.critic is not None:
@@ -329,9 +352,14 @@ class Trainer:
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
         with sampling_memory_errors(self.settings.generation):
             result = evaluate(
-                self.eval_engine, agent(temperature=0.0), sampled, tasks,
-                samples=config.samples, seed=1_000_003, wave=self.settings.concurrent_evaluations,
-            )  # fmt: skip
+                self.eval_engine,
+                agent(temperature=0.0),
+                sampled,
+                tasks,
+                samples=config.samples,
+                seed=1_000_003,
+                wave=self.settings.concurrent_evaluations,
+            )
         seconds = time.perf_counter() - start
         self.logger.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
         self.logger.print(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")
@@ -346,9 +374,13 @@ class Trainer:
 
     def _save(self) -> None:
         save_checkpoint(
-            self.checkpoints, self.progress, self._trained_modules(), self.optimizer,
-            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records},
-        )  # fmt: skip
+            self.checkpoints,
+            self.progress,
+            self._trained_modules(),
+            self.optimizer,
+            keep=self.settings.checkpoint.keep,
+            extra={"records": self.logger.records},
+        )
         self._saved = self.progress
 
     def _save_policy(self, folder: Path) -> None:

@@ -56,7 +56,10 @@ def recordable(
         of_others = isinstance(env.unwrapped, ForeignEnv)
         raise ConfigError(
             f"{wrapper}: "
-            + ("pass state_key, success and task to the innermost wrapper, or to ForeignEnv, instead" if of_others
-               else f"state_key, success and task are for foreign environments; {type(env.unwrapped).__name__} defines both states and success")
-        )  # fmt: skip
+            + (
+                "pass state_key, success and task to the innermost wrapper, or to ForeignEnv, instead"
+                if of_others
+                else f"state_key, success and task are for foreign environments; {type(env.unwrapped).__name__} defines both states and success"
+            )
+        )
     return env

@@ -45,8 +45,15 @@ from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.shaped_episode import ShapedEpisode
 
 __all__ = [
-    "CONTROLS", "DenseReward", "check_gamma", "make_store", "require_unshaped", "shaping_wrapper", "task_of", "warn_of_cut",
-]  # fmt: skip
+    "CONTROLS",
+    "DenseReward",
+    "check_gamma",
+    "make_store",
+    "require_unshaped",
+    "shaping_wrapper",
+    "task_of",
+    "warn_of_cut",
+]
 
 CONTROLS: Final = ("oracle", "random", "shuffled", "zero")
 WITHOUT_SUCCESS: Final = (
@@ -184,9 +191,20 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         **parameters: Any,
     ) -> None:
         RecordConstructorArgs.__init__(
-            self, scheme=scheme, gamma=gamma, beta=beta, terminal=terminal, truncation=truncation, unknown=unknown,
-            key=key, publish_every=publish_every, state_key=state_key, success=success, task=task, **parameters,
-        )  # fmt: skip
+            self,
+            scheme=scheme,
+            gamma=gamma,
+            beta=beta,
+            terminal=terminal,
+            truncation=truncation,
+            unknown=unknown,
+            key=key,
+            publish_every=publish_every,
+            state_key=state_key,
+            success=success,
+            task=task,
+            **parameters,
+        )
         if success is None and scheme in WITHOUT_SUCCESS and not isinstance(env.unwrapped, AgentEnv):
             success = "none"
         env = recordable(env, "DenseReward", state_key, success, task)

@@ -32,13 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.wrappers.potentials import (
-    Potentials,
-    PotentialStore,
-    SavedPotential,
-    StoreLock,
-    read_document,
-)
+from creditflow.wrappers.potentials import Potentials, PotentialStore, SavedPotential, StoreLock, read_document
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FeaturePotentials", "FeatureStore", "ObservationFeatures", "Store", "Version", "feature_rows", "read_by"]
@@ -200,9 +194,9 @@ def _of_grid(cells: list[list[bytes]]) -> tuple[NDArray[np.uint64], Floats]:
     """Hashes and weights of the pairs of objects, with their offset, and of the cells around each object."""
     counts = Counter(cell for row in cells for cell in row)
     background = sorted(counts, key=lambda cell: (-counts[cell], cell))[:2]
-    objects = [
-        (y, x) for y, row in enumerate(cells) for x, cell in enumerate(row) if cell not in background
-    ][:MAX_OBJECTS]  # fmt: skip
+    objects = [(y, x) for y, row in enumerate(cells) for x, cell in enumerate(row) if cell not in background][
+        :MAX_OBJECTS
+    ]
     hashes = list[int]()
     for y, x in objects:
         around = [

@@ -553,10 +553,7 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
     {
         "gigpo": _Kind(_mean_return, ("discount", "key"), from_rewards=True),
         "graphgpo": _Kind(
-            _graphgpo,
-            ("distance_discount", "key", "success_reward"),
-            by_distance=True,
-            goal="success_reward",
+            _graphgpo, ("distance_discount", "key", "success_reward"), by_distance=True, goal="success_reward"
         ),
         "grouptd": _Kind(
             _from_diagnostics,
@@ -564,10 +561,7 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
             fixed=MappingProxyType({"divide_by_success": False}),
         ),
         "hgpo": _Kind(
-            _hgpo,
-            ("discount", "history_length", "key", "weight_exponent"),
-            from_rewards=True,
-            depth="history_length",
+            _hgpo, ("discount", "history_length", "key", "weight_exponent"), from_rewards=True, depth="history_length"
         ),
         "rewardflow": _Kind(_rewardflow, ("discount", "key"), by_distance=True),
     }

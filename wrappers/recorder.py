@@ -339,7 +339,4 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         state = self._base.get_state()
         oracle = self._base.oracle
         distance = oracle.distance(state)
-        return {
-            "value.oracle": oracle.value(state),
-            "distance.oracle": -1.0 if math.isinf(distance) else distance,
-        }
+        return {"value.oracle": oracle.value(state), "distance.oracle": -1.0 if math.isinf(distance) else distance}

@@ -24,9 +24,12 @@ __all__ = ["JsonPoster", "OpenAIBackend"]
 
 # beyond the standard fields: no truncation or penalty of the server's own (a model folder may set some), and token ids
 FULL_DISTRIBUTION: Final = {
-    "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0,
-    "return_token_ids": True, "return_tokens_as_token_ids": True,
-}  # fmt: skip
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "return_token_ids": True,
+    "return_tokens_as_token_ids": True,
+}
 MAX_ALTERNATIVES: Final = 5  # top log-probabilities a position; the limit of most servers
 _log = logging.getLogger(__name__)
 

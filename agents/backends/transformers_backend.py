@@ -201,13 +201,7 @@ class TransformersBackend:
         context: maximum sequence length of the model.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        dtype: Any = None,
-        version: str = "0",
-    ) -> None:
+    def __init__(self, model: Any, *, dtype: Any = None, version: str = "0") -> None:
         self._vision = has_vision(model)
         self._source = model
         first = next(model.parameters())

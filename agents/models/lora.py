@@ -38,10 +38,25 @@ ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
 NAME: Final = "default"  # of the only adapter, as peft names it
 PREFIX: Final = "base_model.model."  # of every tensor in a folder, as peft names it
 PLAIN_OPTIONS: Final = frozenset(  # of peft's LoraConfig that may differ from its defaults
-    ("task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "r", "target_modules",
-     "exclude_modules", "lora_alpha", "lora_dropout", "fan_in_fan_out", "use_rslora", "init_lora_weights",
-     "layers_to_transform", "layers_pattern")
-)  # fmt: skip
+    (
+        "task_type",
+        "auto_mapping",
+        "peft_version",
+        "base_model_name_or_path",
+        "revision",
+        "inference_mode",
+        "r",
+        "target_modules",
+        "exclude_modules",
+        "lora_alpha",
+        "lora_dropout",
+        "fan_in_fan_out",
+        "use_rslora",
+        "init_lora_weights",
+        "layers_to_transform",
+        "layers_pattern",
+    )
+)
 
 
 def require_peft() -> None:

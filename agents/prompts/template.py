@@ -35,14 +35,11 @@ TASK_TEXTS: Final[Mapping[str, str]] = {
         "Sokoban: walk in four directions. Walking into a box pushes it one cell, if the cell behind it is free; boxes "
         "cannot be pulled, and two cannot be pushed at once. The level is solved when every box stands on a target. "
         "Symbols: {legend}."
-    ),
+    )
 }
 # of environments that are seen in a picture, without a text
 PICTURE_TEXTS: Final[Mapping[str, str]] = {
-    "sokoban": TASK_TEXTS["sokoban"].replace(
-        "Symbols: {legend}.",
-        "The picture shows it from above: {legend}.",
-    ),
+    "sokoban": TASK_TEXTS["sokoban"].replace("Symbols: {legend}.", "The picture shows it from above: {legend}.")
 }
 MIN_SIZE: Final = 3
 MAX_ROWS, MAX_COLUMNS = 26, 99  # a letter names a row, two digits a column

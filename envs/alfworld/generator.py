@@ -373,12 +373,7 @@ def barred(task_type: str, place: str) -> frozenset[str]:
 
 
 def generate(
-    seed: int,
-    split: str = "train",
-    task_type: str = "",
-    room: str = "",
-    *,
-    statistics: HouseStatistics | None = None,
+    seed: int, split: str = "train", task_type: str = "", room: str = "", *, statistics: HouseStatistics | None = None
 ) -> dict[str, Any]:
     """Generate the content of a game.
 

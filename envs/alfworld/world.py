@@ -27,8 +27,19 @@ class World:
     """
 
     __slots__ = (
-        "around", "clean", "cool", "game", "held", "hot", "inside", "location", "missing", "opened", "sliced", "toggled",
-    )  # fmt: skip
+        "around",
+        "clean",
+        "cool",
+        "game",
+        "held",
+        "hot",
+        "inside",
+        "location",
+        "missing",
+        "opened",
+        "sliced",
+        "toggled",
+    )
 
     def __init__(self, game: Game) -> None:
         self.game = game

@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json
 
-__all__ = [
-    "HEADER",
-    "Blob",
-    "ChecksummedFolder",
-    "belongs_to_checksummed_folder",
-    "is_checksummed",
-    "write_checksums",
-]
+__all__ = ["HEADER", "Blob", "ChecksummedFolder", "belongs_to_checksummed_folder", "is_checksummed", "write_checksums"]
 
 F = TypeVar("F")
 HEADER: Final = "header.json"

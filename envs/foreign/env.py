@@ -34,13 +34,7 @@ import numpy as np
 
 from creditflow.envs.core import AgentEnv, Oracle, Outcome
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
-from creditflow.envs.foreign.actions import (
-    action_text,
-    check_action_space,
-    listed_actions,
-    read_action,
-    shown_text,
-)
+from creditflow.envs.foreign.actions import action_text, check_action_space, listed_actions, read_action, shown_text
 from creditflow.envs.foreign.failures import note_failure
 from creditflow.envs.foreign.keys import StateKey, content_key
 from creditflow.envs.foreign.results import read_reset, read_step

@@ -27,8 +27,15 @@ StateKey = Callable[[Any, Mapping[str, Any]], Any]
 MAX_DEPTH: Final = 32  # of nested containers
 SHOWN: Final = 48  # characters of a number or text that are shown in its key; of longer ones the digest is
 _KINDS: Final[Mapping[str, Any]] = {
-    "int": int, "float": float, "text": str, "bytes": bytes, "array": np.ndarray, "mapping": Mapping, "list": (list, tuple), "set": (set, frozenset)
-}  # fmt: skip
+    "int": int,
+    "float": float,
+    "text": str,
+    "bytes": bytes,
+    "array": np.ndarray,
+    "mapping": Mapping,
+    "list": (list, tuple),
+    "set": (set, frozenset),
+}
 _LARGEST: Final = 2.0**63  # whole numbers below it fit int64
 
 

@@ -35,9 +35,7 @@ def json_response(content: Any) -> Response:
 
 
 def application(
-    endpoints: Sequence[tuple[str, str, Callable[[Request], Awaitable[Response]]]],
-    worker: Worker,
-    what: str,
+    endpoints: Sequence[tuple[str, str, Callable[[Request], Awaitable[Response]]]], worker: Worker, what: str
 ) -> Starlette:
     """Make an ASGI application whose error responses are JSON with a "detail".
 

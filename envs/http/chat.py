@@ -256,6 +256,11 @@ class ChatModel:
 
 _TEXT: Final = (str,)
 _OPTIONS: Final[Mapping[str, tuple[type, ...]]] = {
-    "url": _TEXT, "model": _TEXT, "key_variable": _TEXT, "cache": (str, type(None)), "timeout": (int, float), "max_attempts": (int,),
+    "url": _TEXT,
+    "model": _TEXT,
+    "key_variable": _TEXT,
+    "cache": (str, type(None)),
+    "timeout": (int, float),
+    "max_attempts": (int,),
     "max_tokens": (int,),
-}  # fmt: skip
+}

@@ -14,12 +14,7 @@ from creditflow.envs.sokoban.levels.xsb import Level, level_task
 from creditflow.envs.sokoban.observations.text import TextView
 from creditflow.envs.sokoban.observations.views import checked_shape, make_view
 from creditflow.envs.sokoban.oracle import SokobanOracle
-from creditflow.envs.sokoban.render import (
-    FRAMES_PER_SECOND,
-    RENDER_MODES,
-    Painter,
-    check_render_mode,
-)
+from creditflow.envs.sokoban.render import FRAMES_PER_SECOND, RENDER_MODES, Painter, check_render_mode
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
 from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot

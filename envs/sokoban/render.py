@@ -14,14 +14,7 @@ import numpy.typing as npt
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.sokoban.tiles import LEGEND, tile_table
 
-__all__ = [
-    "FRAMES_PER_SECOND",
-    "MAX_FRAME_PIXELS",
-    "RENDER_MODES",
-    "Film",
-    "Painter",
-    "check_render_mode",
-]
+__all__ = ["FRAMES_PER_SECOND", "MAX_FRAME_PIXELS", "RENDER_MODES", "Film", "Painter", "check_render_mode"]
 
 # 64 x 64 cells of 56 pixels, 38.5 MB: the largest image that Qwen2.5-VL's processor takes without shrinking it
 MAX_FRAME_PIXELS: Final = 16384 * 28 * 28

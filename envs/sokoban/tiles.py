@@ -153,8 +153,15 @@ def _player_on_target(canvas: Canvas) -> None:
 
 
 # a drawing for each kind of cell, at its code
-_DRAWN: Final = {WALL: _wall, FLOOR: _floor, TARGET: _target, BOX_ON_TARGET: _stored, BOX: _box, PLAYER: _player,
-                 PLAYER_ON_TARGET: _player_on_target}  # fmt: skip
+_DRAWN: Final = {
+    WALL: _wall,
+    FLOOR: _floor,
+    TARGET: _target,
+    BOX_ON_TARGET: _stored,
+    BOX: _box,
+    PLAYER: _player,
+    PLAYER_ON_TARGET: _player_on_target,
+}
 
 
 def tile_table(tile_size: int) -> Tiles:

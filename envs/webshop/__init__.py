@@ -4,10 +4,4 @@ from creditflow.envs.webshop.catalogue.stock import ShopFiles, Stock, load_stock
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.presets import PRESETS
 
-__all__ = [
-    "PRESETS",
-    "ShopFiles",
-    "Stock",
-    "WebShopEnv",
-    "load_stock",
-]
+__all__ = ["PRESETS", "ShopFiles", "Stock", "WebShopEnv", "load_stock"]

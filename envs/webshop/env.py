@@ -105,14 +105,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
             ads=ads,
             ad_chance=ad_chance,
         )
-        self.goal_tasks = open_tasks(
-            self.preset,
-            panel=panel,
-            data=data,
-            goals=goals,
-            split=split,
-            seed=seed,
-        )
+        self.goal_tasks = open_tasks(self.preset, panel=panel, data=data, goals=goals, split=split, seed=seed)
         super().__init__(tasks=self.goal_tasks, max_steps=self.preset.max_steps)
         self.stock = self.goal_tasks.stock
         self.render_mode = render_mode

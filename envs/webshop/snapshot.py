@@ -13,8 +13,20 @@ __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
 
 _FORMAT: Final = "webshop/1"
 _KEYS: Final = {
-    "format", "task", "session", "steps", "page", "query", "number", "asin", "options", "sub", "clicked", "values", "noise",
-}  # fmt: skip
+    "format",
+    "task",
+    "session",
+    "steps",
+    "page",
+    "query",
+    "number",
+    "asin",
+    "options",
+    "sub",
+    "clicked",
+    "values",
+    "noise",
+}
 MAX_CHARS: Final = 8_000_000
 _PAGES: Final = ("index", "results", "item", "sub", "done")
 

@@ -92,13 +92,7 @@ def _path(data: str | Path) -> str:
 
 
 def open_tasks(
-    preset: Preset,
-    *,
-    panel: str | None,
-    data: str | Path | Stock | None,
-    goals: str,
-    split: str,
-    seed: int,
+    preset: Preset, *, panel: str | None, data: str | Path | Stock | None, goals: str, split: str, seed: int
 ) -> GoalTasks | ListedGoals:
     """The environment's goals.
 

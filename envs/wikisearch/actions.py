@@ -17,9 +17,22 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
-    "JSON_CALLS", "TEXT_CALLS", "Block", "Call", "Parse", "Tool", "blocks", "is_tagged", "parse_plain", "parse_tags", "parse_tool_call",
-    "tagged_thought", "thought_before", "truncate_turn", "turn_fault",
-]  # fmt: skip
+    "JSON_CALLS",
+    "TEXT_CALLS",
+    "Block",
+    "Call",
+    "Parse",
+    "Tool",
+    "blocks",
+    "is_tagged",
+    "parse_plain",
+    "parse_tags",
+    "parse_tool_call",
+    "tagged_thought",
+    "thought_before",
+    "truncate_turn",
+    "turn_fault",
+]
 
 Tool = Literal["search", "visit", "answer"]
 
@@ -172,8 +185,10 @@ def parse_tags(text: str) -> Parse:
     """The first ``<search>``, ``<answer>`` or ``<access>`` block, stripped; what comes later is ignored, as in Search-R1."""
     block = next(blocks(text, "search", "answer", "access"), None)
     if block is None:
-        return Parse(None, "no call found: put a query between <search> and </search>, or an answer between <answer> "
-                     "and </answer>")  # fmt: skip
+        return Parse(
+            None,
+            "no call found: put a query between <search> and </search>, or an answer between <answer> and </answer>",
+        )
     call, reason = _read_call(block.tag, block.body)
     return Parse(call, reason, thought_before(text[: block.start]) if call else "")
 

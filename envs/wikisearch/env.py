@@ -120,7 +120,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         self.budget = Budget(top_k, max_calls, max_tokens, max_passage_chars, max_result_tokens)
         library = open_library(
             panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, file_format=file_format
-        )  # fmt: skip
+        )
         self.dialect, self.visits = named_dialect(dialect), _has_visits(tools)
         if not self.visits:
             library = replace(library, visits=False)

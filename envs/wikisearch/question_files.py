@@ -41,13 +41,7 @@ from creditflow.envs.reading.json_text import parse_json, read_json_rows
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.tasks import PanelRow, Task
 from creditflow.envs.wikisearch.grading.scoring import normalises_to_nothing
-from creditflow.envs.wikisearch.questions import (
-    Entity,
-    Question,
-    SubQuestion,
-    answer_node_of,
-    question_task,
-)
+from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion, answer_node_of, question_task
 
 __all__ = [
     "BROWSE_SETS",

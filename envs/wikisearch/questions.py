@@ -15,13 +15,7 @@ from creditflow.envs.reading import checked
 from creditflow.envs.tasks import Task, content_id
 from creditflow.envs.text.entity_matching import phrase_tokens
 
-__all__ = [
-    "Entity",
-    "Question",
-    "SubQuestion",
-    "answer_node_of",
-    "question_task",
-]
+__all__ = ["Entity", "Question", "SubQuestion", "answer_node_of", "question_task"]
 
 VERSION: Final = 1
 MAX_ITEMS: Final = 10_000

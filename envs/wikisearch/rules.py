@@ -20,9 +20,17 @@ from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.snapshot import LastResult
 
 __all__ = [
-    "UNKNOWN", "Budget", "Episode", "Reader", "check_call", "evidence_bits", "listed_calls", "num_evidence",
-    "question_lexicon", "title_lexicon",
-]  # fmt: skip
+    "UNKNOWN",
+    "Budget",
+    "Episode",
+    "Reader",
+    "check_call",
+    "evidence_bits",
+    "listed_calls",
+    "num_evidence",
+    "question_lexicon",
+    "title_lexicon",
+]
 
 MAX_QUERY: Final = 2_000  # characters of a query, a page name or an answer
 MAX_ITEMS: Final = 16  # queries or pages in one call
@@ -53,9 +61,12 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name, value, most in (
-            ("top_k", self.top_k, 100), ("max_calls", self.max_calls, 10**6), ("max_tokens", self.max_tokens, 10**9),
-            ("max_passage_chars", self.max_passage_chars, 10**7), ("max_result_tokens", self.max_result_tokens, 10**9),
-        ):  # fmt: skip
+            ("top_k", self.top_k, 100),
+            ("max_calls", self.max_calls, 10**6),
+            ("max_tokens", self.max_tokens, 10**9),
+            ("max_passage_chars", self.max_passage_chars, 10**7),
+            ("max_result_tokens", self.max_result_tokens, 10**9),
+        ):
             if value is not None and (type(value) is not int or not 1 <= value <= most):
                 raise ConfigError(f"{name} must be an integer from 1 to {most}, got {short_repr(value)}")
 

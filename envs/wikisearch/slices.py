@@ -20,14 +20,7 @@ from creditflow.envs.tasks import PanelRow, content_id
 from creditflow.envs.wikisearch.question_files import read_question
 from creditflow.envs.wikisearch.questions import Question, question_task
 
-__all__ = [
-    "DATA_SETS",
-    "SLICES",
-    "file_of",
-    "find_questions",
-    "question_hash",
-    "released_question",
-]
+__all__ = ["DATA_SETS", "SLICES", "file_of", "find_questions", "question_hash", "released_question"]
 
 DATA_SETS: Final = ("hotpotqa", "2wiki", "musique", "nq_open", "triviaqa", "popqa", "bamboogle", "frames")
 

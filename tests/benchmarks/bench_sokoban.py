@@ -137,10 +137,7 @@ def best(into: dict[str, Any], found: dict[str, Any]) -> None:
 
 def peers_here() -> dict[str, str]:
     """The interpreters of the peers that can be imported."""
-    interpreters = {
-        "gem": str(ROOT / ".venv-gem" / "bin" / "python"),
-        "gym-sokoban": sys.executable,
-    }
+    interpreters = {"gem": str(ROOT / ".venv-gem" / "bin" / "python"), "gym-sokoban": sys.executable}
     modules = {"gem": "gem", "gym-sokoban": "gym_sokoban"}
     found = {}
     for name, interpreter in interpreters.items():
@@ -157,10 +154,7 @@ def measure(work: Amount) -> dict[str, dict[str, Any]]:
     """Measure ours and every peer that is installed, in turns."""
     results: dict[str, dict[str, Any]] = {name: {} for name in ("single", "levels", *PEERS)}
     kinds = json.dumps(work.kinds)
-    arguments = {
-        "gem": [str(work.steps // 4), kinds],
-        "gym-sokoban": [str(work.steps // 4), kinds],
-    }
+    arguments = {"gem": [str(work.steps // 4), kinds], "gym-sokoban": [str(work.steps // 4), kinds]}
     peers = peers_here()
     for _ in range(work.rounds):
         best(

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from helpers.episodes.golden_credit import build_group, load, scheme_for, states_of, step_weight
 
-from creditflow.train.adapters.verl_agent import (
-    compute_advantages,
-    compute_gigpo_outcome_advantage,
-)
+from creditflow.train.adapters.verl_agent import compute_advantages, compute_gigpo_outcome_advantage
 
 ESTIMATORS = ("grpo", "rloo", "gigpo", "graphgpo", "rewardflow")
 ALL = [pytest.param(name, *one.values, id=one.id) for name in ESTIMATORS for one in load(name)]

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.errors import (
-    MAX_MESSAGE,
-    ConfigError,
-    CreditflowError,
-    DataError,
-    UnknownTaskError,
-    short_repr,
-)
+from creditflow.envs.errors import MAX_MESSAGE, ConfigError, CreditflowError, DataError, UnknownTaskError, short_repr
 
 ROOMS = ("envs", "wrappers", "agents", "train")
 ROOT = Path(__file__).parents[2]

@@ -138,11 +138,7 @@ def test_ids_are_equal_in_other_processes_under_other_hash_seeds(name):
         _, info = env.reset(seed=seed)
         here += f"{info['task_id']} {env.unwrapped.task.canonical_id} {info['state_key']}\n"  # type: ignore[attr-defined]  # AgentEnv
     for hash_seed in ("1", "999"):
-        variables = {
-            **os.environ,
-            "PYTHONHASHSEED": hash_seed,
-            "PYTHONPATH": str(Path(creditflow.__file__).parents[1]),
-        }
+        variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(creditflow.__file__).parents[1])}
         command = [sys.executable, "-c", PROBE, name]
         assert subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout == here
 

@@ -54,17 +54,7 @@ RUNS: Final = {"first": "first run", "second": "second run, other tasks"}
 
 def settings() -> Iterable[Panel]:
     """Leads over grpo in 96 settings, and what grouptd leads its rivals by."""
-    methods = (
-        EXACT,
-        "grouptd",
-        "blend",
-        "graphgpo",
-        "rewardflow",
-        "g2po",
-        CONTROL,
-        "gigpo",
-        "mt_ppo[linear]",
-    )
+    methods = (EXACT, "grouptd", "blend", "graphgpo", "rewardflow", "g2po", CONTROL, "gigpo", "mt_ppo[linear]")
     for file, run in (("results", "first run"), ("second", "second run, other tasks")):
         leads = leads_of(FOLDER / "settings" / f"{file}.jsonl")
         yield run, {f"{name} − grpo": mean_lead(leads, name) for name in methods}
@@ -103,10 +93,7 @@ def language_models() -> Iterable[Panel]:
     yield "during training", {f"{name} − grpo": difference(name, "grpo") for name in methods}
     rivals = ("grouptd", "blend", EXACT)
     yield "against the control", {f"{name} − {CONTROL}": difference(name, CONTROL) for name in rivals}
-    yield (
-        "against grouptd",
-        {f"{name} − grouptd": difference(name, "grouptd") for name in ("graphgpo", EXACT)},
-    )
+    yield ("against grouptd", {f"{name} − grouptd": difference(name, "grouptd") for name in ("graphgpo", EXACT)})
     yield (
         "at the end",
         {

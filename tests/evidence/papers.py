@@ -387,11 +387,7 @@ def read_group(group: Group, graph: EntityGraph, match: Any = "normalized") -> l
 
 
 def clustered_correlation(
-    x: Sequence[NDArray[np.float64]],
-    y: Sequence[NDArray[np.float64]],
-    *,
-    n_resamples: int = 2000,
-    seed: int = 0,
+    x: Sequence[NDArray[np.float64]], y: Sequence[NDArray[np.float64]], *, n_resamples: int = 2000, seed: int = 0
 ) -> tuple[float, float, float]:
     """Pearson's r over all entries, and its 95 % percentile interval from resampling clusters; nan where undefined.
 

@@ -57,10 +57,7 @@ def recipe_iterations(folder: Path, toy: bool, overrides: Sequence[str] = ()) ->
     more = (*(setting for setting in own if setting.partition("=")[0] not in given), *overrides)
     settings: TrainConfig = load_settings(RECIPE, more)
     total = 0 if toy else torch.cuda.get_device_properties(0).total_memory
-    found: dict[str, Any] = {
-        "parameters": sizes.parameters,
-        "table_gb": memory_gb(sizes, settings, gpu_gb=total / 1e9),
-    }
+    found: dict[str, Any] = {"parameters": sizes.parameters, "table_gb": memory_gb(sizes, settings, gpu_gb=total / 1e9)}
     if not toy:
         torch.cuda.reset_peak_memory_stats()  # other pieces may have taken more
     Trainer(settings).run()

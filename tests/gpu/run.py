@@ -56,11 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run in the same folder")
     parser.add_argument(
-        "--parts",
-        nargs="+",
-        choices=PARTS,
-        default=list(PARTS[:4]),
-        help="parts (default: all but pretrained)",
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS[:4]), help="parts (default: all but pretrained)"
     )
     parser.add_argument(
         "--minutes", type=float, default=27.0, help="stop after this many minutes, to be continued (default 27)"

@@ -211,11 +211,7 @@ def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> 
 
     seconds, peak = _measured(play, device, 1 if toy else 3)
     size = next(backend.model.parameters()).element_size()
-    out: dict[str, Any] = {
-        "sampled_tokens_per_second": counted["tokens"] / seconds,
-        "rows": rows,
-        "peak_gib": peak,
-    }
+    out: dict[str, Any] = {"sampled_tokens_per_second": counted["tokens"] / seconds, "rows": rows, "peak_gib": peak}
     if "bytes" in ceilings:
         read = parameter_count(model) * size * counted["steps"]
         out["copy_ceiling_fraction"] = read / seconds / ceilings["bytes"]

@@ -33,11 +33,7 @@ def test_tables_of_commands_fit_the_terminal(command: list[str], columns: int) -
     ours, theirs = pty.openpty()
     environment = os.environ | {"COLUMNS": str(columns), "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *command],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
+        [sys.executable, "-c", PROGRAM, *command], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     ):
         os.close(theirs)
         printed = b""

@@ -23,12 +23,7 @@ from creditflow.wrappers import (
     write_jsonl,
 )
 
-RULES = {
-    CLIFF: "terminated",
-    NOISY: "positive_reward",
-    TAXI: "positive_reward",
-    "Blackjack-v1": "positive_reward",
-}
+RULES = {CLIFF: "terminated", NOISY: "positive_reward", TAXI: "positive_reward", "Blackjack-v1": "positive_reward"}
 
 
 def played(name: str, *, size: int = 5, seed: int = 0, actions: int = 0, **arguments) -> Group:

@@ -48,10 +48,7 @@ class Thinking(NoisyExpert):
 
 
 @pytest.mark.parametrize("dialect", ["plain", "search_r1", "pica", "tool_call"])
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"observations": "entities"}, {"decay": 3.0, "directed": True}],
-)
+@pytest.mark.parametrize("options", [{}, {"observations": "entities"}, {"decay": 3.0, "directed": True}])
 def test_online_rewards_are_the_step_rewards_of_the_recorded_trajectory(dialect: str, options: Any) -> None:
     env = GroupEnv(
         lambda: Watched(wiki(dialect=dialect, max_steps=4), "gdcr", gamma=1.0, terminal="paper", **options), size=4
@@ -124,10 +121,7 @@ def test_a_task_without_an_entity_graph_is_rejected_at_reset() -> None:
     [
         ({"store": PotentialStore("rewardflow")}, "would have no effect"),
         ({"unknown": "zero"}, "would have no effect"),
-        (
-            {"step_weight": 2.0, "std_eps": 0.1},
-            "gdcr does not depend on std_eps, step_weight, so leave it out",
-        ),
+        ({"step_weight": 2.0, "std_eps": 0.1}, "gdcr does not depend on std_eps, step_weight, so leave it out"),
         ({"decays": 2.0}, "did you mean 'decay'"),
     ],
 )

@@ -99,9 +99,12 @@ class ContractCase:
             turns[row, start:stop] = t
             advantages[row, start:stop][mask[row, start:stop]] = values
         return check_batch(
-            advantages, mask, turns=turns, groups=[one.group_id for one in self.episodes],
+            advantages,
+            mask,
+            turns=turns,
+            groups=[one.group_id for one in self.episodes],
             rewards=[one.episode_return for one in self.episodes],
-        )  # fmt: skip
+        )
 
     def by_episode(self, per_turn: Sequence[list[float]]) -> OnTokens:
         """A list of N turns as lists of the B episodes."""
@@ -142,9 +145,12 @@ def check_end(end: End, *, schemes: Sequence[str] = SCHEMES, tolerance: float = 
                     zip(case.counts(episode), numbers.tolist(), rows, strict=True)
                 ):
                     np.testing.assert_allclose(
-                        row, [number] * count, rtol=tolerance, atol=tolerance,
+                        row,
+                        [number] * count,
+                        rtol=tolerance,
+                        atol=tolerance,
                         err_msg=f"{case.name}, {name}: turn {t} of episode {episode.trajectory_id!r}",
-                    )  # fmt: skip
+                    )
             report = case.batch(on_tokens)
             _require(not report.errors, f"{case.name}, {name}: check_batch has errors\n{report}")
     return tuple(case.name for case in CASES)
@@ -177,7 +183,9 @@ _UNEQUAL: Final = {
 CASES: Final = (
     ContractCase("unequal turns", (_group("g", **_UNEQUAL),)),
     ContractCase("one turn", (_group("g", a="hall left safe success", b="hall right cellar failed"),)),
-    ContractCase("equal outcomes", (_group("g", a="hall left study failed", b="hall right cellar wait cellar failed"),)),
+    ContractCase(
+        "equal outcomes", (_group("g", a="hall left study failed", b="hall right cellar wait cellar failed"),)
+    ),
     ContractCase("failed episodes", (_group("g", **{**_UNEQUAL, "b": "hall right cellar env_error"}),)),
     ContractCase(
         "two groups", (_group("g", **_UNEQUAL), _group("h", **{**_UNEQUAL, "c": "hall left study open safe success"}))
@@ -186,4 +194,4 @@ CASES: Final = (
     # a group of the same name, after a resume: nothing may be left of the first one
     ContractCase("resumed group", (_group("g", **{**_UNEQUAL, "b": "hall left study open safe success"}),)),
     ContractCase("split batch", (Group(_group("g", **_UNEQUAL).trajectories[:1]),), complete=False),
-)  # fmt: skip
+)

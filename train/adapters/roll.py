@@ -21,8 +21,12 @@ from creditflow.wrappers.credit.registry import make
 __all__ = ["install", "response_level_rewards"]
 
 COLUMNS = {
-    "group": "traj_group_id", "trajectory": "traj_id", "turn": "step", "state": "state_hash", "reward": "step_scores",
-}  # fmt: skip
+    "group": "traj_group_id",
+    "trajectory": "traj_id",
+    "turn": "step",
+    "state": "state_hash",
+    "reward": "step_scores",
+}
 
 
 def response_level_rewards(scheme: str, **parameters: Any) -> Callable[..., tuple[Any, dict[str, float]]]:

@@ -31,9 +31,16 @@ from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = [
-    "MAX_CHARACTERS", "EpisodeConfig", "Reply", "TextEpisode", "metrics_of", "one_member", "panel_tasks", "task_content",
+    "MAX_CHARACTERS",
+    "EpisodeConfig",
+    "Reply",
+    "TextEpisode",
+    "metrics_of",
+    "one_member",
+    "panel_tasks",
+    "task_content",
     "with_thought",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, kw_only=True)

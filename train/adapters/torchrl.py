@@ -214,11 +214,16 @@ def columns_of(tensordict: TensorDictBase) -> tuple[TurnColumns, list[tuple[int,
     after = turns["next"]
     reasons = {f"episode {i}": _stop_reason(rows[row, step]["next"]) for i, (row, step) in enumerate(ends)}
     columns = TurnColumns(
-        group=_texts(turns["task_id"]), trajectory=episodes, state=_texts(turns["state_key"]),
-        next_state=_texts(after["state_key"]), reward=after["reward"].reshape(-1),
-        ended=[reasons[name] for name in episodes], score=after["score"].reshape(-1), valid=after["action_valid"].reshape(-1),
+        group=_texts(turns["task_id"]),
+        trajectory=episodes,
+        state=_texts(turns["state_key"]),
+        next_state=_texts(after["state_key"]),
+        reward=after["reward"].reshape(-1),
+        ended=[reasons[name] for name in episodes],
+        score=after["score"].reshape(-1),
+        valid=after["action_valid"].reshape(-1),
         action=[str(action) for action in turns["action"].tolist()],
-    )  # fmt: skip
+    )
     return columns, places
 
 

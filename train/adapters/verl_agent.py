@@ -29,13 +29,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.bridge import (
-    GroupedTurns,
-    TurnColumns,
-    assign_groups,
-    numbers,
-    state_text,
-)
+from creditflow.wrappers.credit.bridge import GroupedTurns, TurnColumns, assign_groups, numbers, state_text
 from creditflow.wrappers.credit.combined import schemes_of
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, PenaltyScheme
@@ -50,17 +44,21 @@ from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 
-__all__ = [
-    "COLUMNS",
-    "compute_advantages",
-    "compute_gigpo_outcome_advantage",
-]
+__all__ = ["COLUMNS", "compute_advantages", "compute_gigpo_outcome_advantage"]
 
 TOLERANCE = 1e-4  # relative, of the fork's float32 sums
 COLUMNS: Final = {  # the bridge's columns -> verl-agent's
-    "group": "uid", "trajectory": "traj_uid", "state": "anchor_obs", "next_state": "next_obs", "reward": "rewards", "turn": "step",
-    "action": "text_actions", "ended": "success", "valid": "is_action_valid", "active": "active_masks",
-}  # fmt: skip
+    "group": "uid",
+    "trajectory": "traj_uid",
+    "state": "anchor_obs",
+    "next_state": "next_obs",
+    "reward": "rewards",
+    "turn": "step",
+    "action": "text_actions",
+    "ended": "success",
+    "valid": "is_action_valid",
+    "active": "active_masks",
+}
 
 
 def compute_advantages(data: Any, *, scheme: Scheme, ordered: bool = False) -> tuple[Any, Any]:

@@ -12,14 +12,7 @@ from creditflow.train.analyses.audit import Audit
 from creditflow.train.text_table import counted, text_table
 from creditflow.wrappers.credit.registry import lookup
 
-__all__ = [
-    "EVIDENCE",
-    "audit_text",
-    "evidence_text",
-    "recommendation_text",
-    "recommended",
-    "warnings",
-]
+__all__ = ["EVIDENCE", "audit_text", "evidence_text", "recommendation_text", "recommended", "warnings"]
 
 # tests/evidence: settings and protocol
 EVIDENCE: Final = (

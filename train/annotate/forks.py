@@ -156,7 +156,13 @@ def make(argument: str, context: Context) -> ForksAnnotator:
         if option not in ModelOptions.__dataclass_fields__:
             raise unknown_name_error("option of a model", option, ModelOptions.__dataclass_fields__)
     return ForksAnnotator(
-        make_env, make_agent(name, device=context.device, options=ModelOptions(**model)), int(argument), seed=settings["seed"],
-        name=name, model=model, invalid_actions=recorded.get("invalid_actions", "keep"), options=context.options,
+        make_env,
+        make_agent(name, device=context.device, options=ModelOptions(**model)),
+        int(argument),
+        seed=settings["seed"],
+        name=name,
+        model=model,
+        invalid_actions=recorded.get("invalid_actions", "keep"),
+        options=context.options,
         alternatives=settings["alternatives"],
-    )  # fmt: skip
+    )

@@ -33,9 +33,15 @@ INSTRUCTION: Final = (
 )
 MAX_SCORE: Final = 10
 SETTINGS: Final[dict[str, Any]] = {
-    "key_variable": "", "cache": "", "timeout": 60.0, "max_attempts": 5, "max_tokens": 0, "workers": 8, "max_chars": 2000,
+    "key_variable": "",
+    "cache": "",
+    "timeout": 60.0,
+    "max_attempts": 5,
+    "max_tokens": 0,
+    "workers": 8,
+    "max_chars": 2000,
     "context_turns": 8,
-}  # fmt: skip
+}
 
 
 def _parse(text: str) -> float:

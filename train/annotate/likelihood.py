@@ -41,14 +41,7 @@ class LikelihoodAnnotator(TurnAnnotator):
 
     turn_names = ("logp.answer.mean", "logp.answer.mean.next")
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        provenance: Provenance,
-        *,
-        batch_tokens: int,
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, provenance: Provenance, *, batch_tokens: int) -> None:
         self.provenance = provenance
         self._model, self._tokenizer, self._budget = model, tokenizer, batch_tokens
 

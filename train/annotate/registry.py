@@ -43,12 +43,7 @@ ANNOTATORS: dict[str, Entry] = {
         ("logp.answer.mean",),
         "mean log-likelihood of the reference answer's tokens after the history so far",
     ),
-    "success": Entry(
-        "success.annotator",
-        "DIR",
-        ("value.pica",),
-        "a success model's probability of success",
-    ),
+    "success": Entry("success.annotator", "DIR", ("value.pica",), "a success model's probability of success"),
     "judge": Entry("judge", "URL#MODEL", ("judge.score",), "a served model's score of every turn"),
     "forks": Entry(
         "forks",

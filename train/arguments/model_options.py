@@ -39,11 +39,7 @@ def add_model_options(parser: argparse.ArgumentParser, temperature: str) -> None
         help="data type of the weights (default float32; vllm on a GPU: bfloat16)",
     )
     group.add_argument(
-        "--threads",
-        type=positive,
-        default=0,
-        metavar="N",
-        help="CPU threads for hf:PATH (default: all cores)",
+        "--threads", type=positive, default=0, metavar="N", help="CPU threads for hf:PATH (default: all cores)"
     )
 
 

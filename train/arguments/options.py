@@ -30,9 +30,12 @@ MAX_WORKERS: Final = 256
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
     """Define ``--env`` and the settings of an environment."""
     add_code(
-        parser, "--env", "environment", default="sokoban",
+        parser,
+        "--env",
+        "environment",
+        default="sokoban",
         help=f"environment: {', '.join(ENVIRONMENTS)}, a Gymnasium id, or your own: path/to/file.py:NAME",
-    )  # fmt: skip
+    )
     add_env_settings(parser)
 
 
@@ -42,9 +45,11 @@ def add_env_settings(parser: argparse.ArgumentParser) -> None:
         "--env-set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
     )
     parser.add_argument(
-        "--max-turns", type=positive, metavar="N",
+        "--max-turns",
+        type=positive,
+        metavar="N",
         help=f"end every episode after N turns, including invalid ones (default: the environment's own limit, or {DEFAULT_LIMIT} if it has none)",
-    )  # fmt: skip
+    )
     parser.add_argument("--panel", metavar="NAME:SPLIT", help="built-in tasks to use; `creditflow envs` lists them")
 
 
@@ -56,8 +61,12 @@ def add_seed(parser: argparse.ArgumentParser, draws: str) -> None:
 def add_workers(parser: argparse.ArgumentParser, work: str) -> None:
     """Define ``--workers``."""
     parser.add_argument(
-        "--workers", type=workers, default=0, metavar="N", help=f"number of worker processes (default: {work} in this process)"
-    )  # fmt: skip
+        "--workers",
+        type=workers,
+        default=0,
+        metavar="N",
+        help=f"number of worker processes (default: {work} in this process)",
+    )
 
 
 def env_arguments(args: argparse.Namespace) -> dict[str, Any]:

@@ -198,9 +198,12 @@ def claimed_by(args: argparse.Namespace) -> Iterator[None]:
     inputs = paths_named([getattr(args, name) for name in read])
     inputs += paths_named([getattr(args, name) for name in sorted(undeclared)], alone=False)
     with claimed(
-        targets, inputs,
-        force=getattr(args, "force", False), resume=getattr(args, "resume", False), resumes=hasattr(args, "resume"),
-    ):  # fmt: skip
+        targets,
+        inputs,
+        force=getattr(args, "force", False),
+        resume=getattr(args, "resume", False),
+        resumes=hasattr(args, "resume"),
+    ):
         yield
 
 

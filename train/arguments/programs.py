@@ -121,9 +121,12 @@ def add_code(parser: argparse.ArgumentParser, flag: str, kind: Kind, *, listed: 
 def add_load(parser: argparse.ArgumentParser) -> None:
     """Define ``--load``."""
     parser.add_argument(
-        "--load", action="append", default=[], metavar="SPEC",
+        "--load",
+        action="append",
+        default=[],
+        metavar="SPEC",
         help="load your own scheme, environment or agent: path/to/file.py:NAME or package.module:NAME; runs the code in it (repeatable)",
-    )  # fmt: skip
+    )
 
 
 def load_named(args: argparse.Namespace) -> None:

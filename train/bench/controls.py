@@ -21,14 +21,7 @@ from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.credit.base import Aggregation
 from creditflow.wrappers.records.group import Group
 
-__all__ = [
-    "CreditFunction",
-    "ExactEvaluator",
-    "IndexedTurns",
-    "flipped",
-    "oracle_adv",
-    "shuffled",
-]
+__all__ = ["CreditFunction", "ExactEvaluator", "IndexedTurns", "flipped", "oracle_adv", "shuffled"]
 
 Floats = NDArray[np.float64]
 CreditFunction = Callable[[Group], Credit]  # ``assign`` of a scheme, or a control

@@ -97,10 +97,7 @@ def measure_once(
 
 RESULTS_VERSION = 4
 DOCUMENT_KEYS = {"provenance", "amounts", "suites", "sanity"}
-SUITE_KEYS = {
-    *("name", "spec", "horizon", "settings", "log", "expert"),
-    *("schemes", "controls", "undefined"),
-}
+SUITE_KEYS = {*("name", "spec", "horizon", "settings", "log", "expert"), *("schemes", "controls", "undefined")}
 RESULT_KEYS = {"rows", "studies"}  # one of them: played through an environment, or a shared policy
 
 
@@ -158,8 +155,11 @@ def _git(*arguments: str) -> str:
     try:
         return subprocess.run(  # noqa: S603 - a fixed command
             ["git", "-C", str(source), *arguments],  # noqa: S607 - git from the user's own path
-            capture_output=True, text=True, check=True, timeout=10,
-        ).stdout.strip()  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 

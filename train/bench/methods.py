@@ -16,11 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, unknown_name_error
-from creditflow.train.bench.controls import (
-    CreditFunction,
-    flipped,
-    shuffled,
-)
+from creditflow.train.bench.controls import CreditFunction, flipped, shuffled
 from creditflow.train.bench.names import MethodName, value_text
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import is_sum

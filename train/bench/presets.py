@@ -112,15 +112,7 @@ PRESETS: Mapping[str, Preset] = {
     ),
     # does the order of methods depend on the optimiser? tests/evidence/families, and settings/protocol.py, which varies more
     "protocol": Preset(
-        shared=SharedWork(
-            units=6,
-            train=32,
-            held_out=16,
-            groups=48,
-            updates=30,
-            every=10,
-            kinds=("pits", "sokoban"),
-        ),
+        shared=SharedWork(units=6, train=32, held_out=16, groups=48, updates=30, every=10, kinds=("pits", "sokoban")),
         played=PlayedWork(12, 8, 10, 4, rates=(0.1, 0.4)),
         schemes=("grpo", "gigpo", "graphgpo", "hgpo", "rewardflow", "grouptd"),
     ),

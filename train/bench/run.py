@@ -38,12 +38,7 @@ LOG_SIZE = 8  # rollouts per group of the recorded log
 
 
 def run_bench(
-    specs: Sequence[str],
-    schemes: Sequence[str],
-    preset_name: str,
-    options: RunOptions,
-    *,
-    seed: int,
+    specs: Sequence[str], schemes: Sequence[str], preset_name: str, options: RunOptions, *, seed: int
 ) -> dict[str, Any]:
     """Run the benchmark and write its results and recorded logs into the output folder.
 
@@ -163,9 +158,7 @@ def _played(
     if not runs:
         raise DataError(f"suite {suite.spec!r}: no scheme can score it: {undefined}")
     base = runs.get(BASELINE) or next(iter(runs.values()))
-    undefined |= dict(selection.undefined) | {
-        "oracle_adv": "exact advantages are unknown here",
-    }
+    undefined |= dict(selection.undefined) | {"oracle_adv": "exact advantages are unknown here"}
     return {
         "name": title,
         **selection.defined(undefined),

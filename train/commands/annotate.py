@@ -77,8 +77,13 @@ def run(args: argparse.Namespace) -> int:
     groups = read_log(args)
     options = as_recorded(groups, env_id(args.env), env_arguments(args)) if args.env else {}
     spec = AnnotatorSpec(
-        args.annotator, apply_overrides({}, args.set), env_id(args.env) if args.env else "", options, args.device, recorded_run(groups)
-    )  # fmt: skip
+        args.annotator,
+        apply_overrides({}, args.set),
+        env_id(args.env) if args.env else "",
+        options,
+        args.device,
+        recorded_run(groups),
+    )
     annotator = spec.annotator()
     finished = annotate_log(
         groups, annotator, Path(args.out), batch=args.batch, resume=args.resume, overwrite=args.overwrite

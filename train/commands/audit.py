@@ -95,9 +95,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workers(parser, "replay")
     add_model_options(parser, "sampling temperature of the continuations")
     add_output(
-        parser, "--out", Output(grows=True), default="-", metavar="FILE",
+        parser,
+        "--out",
+        Output(grows=True),
+        default="-",
+        metavar="FILE",
         help="file for the report, - (default) is standard output; with --replay, file for the log with the measured values",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -84,9 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="continue an interrupted run in DIR, with the same settings"
     )
     add_output(
-        parser, "--out", Output(kind="folder", owned=named(*BENCH_FILES), cleared=True, first=RUN_FILE), metavar="DIR",
+        parser,
+        "--out",
+        Output(kind="folder", owned=named(*BENCH_FILES), cleared=True, first=RUN_FILE),
+        metavar="DIR",
         help="output folder",
-    )  # fmt: skip
+    )
     add_input(
         parser,
         "--show",

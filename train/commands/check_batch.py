@@ -26,9 +26,21 @@ from creditflow.wrappers import credit
 __all__ = ["ARRAYS", "add_arguments", "read_arrays", "run"]
 
 ARRAYS: Final = (
-    "advantages", "mask", "ids", "groups", "trajectories", "rewards", "turn_rewards", "turns", "logprobs", "old_logprobs", "clip",
-    "eos", "attention", "loss",
-)  # fmt: skip
+    "advantages",
+    "mask",
+    "ids",
+    "groups",
+    "trajectories",
+    "rewards",
+    "turn_rewards",
+    "turns",
+    "logprobs",
+    "old_logprobs",
+    "clip",
+    "eos",
+    "attention",
+    "loss",
+)
 MAX_BYTES: Final = 2 * 2**30  # of all arrays, decompressed; a step of 16 million tokens has 1 GB
 MAX_DIMENSIONS: Final = 2
 HEADER: Final = 10_000  # bytes

@@ -49,20 +49,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter of the scheme (repeatable)"
     )
     parser.add_argument(
-        "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (WikiSearch only; "
+        "--reward",
+        metavar="NAME",
+        help="compute credit from this transcript reward instead of the recorded one (WikiSearch only; "
         "an unknown name prints the available ones)",
-    )  # fmt: skip
+    )
     add_input(
-        parser, "--tokenizer", metavar="FOLDER",
+        parser,
+        "--tokenizer",
+        metavar="FOLDER",
         help="tokenizer folder; also write the token ids of every response, with an advantage for each",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--explain", action="store_true", help="explain what the scheme computes and what its parameters are"
     )
     parser.add_argument(
-        "--why", metavar="TRAJECTORY:TURN", help="explain one advantage: its terms, the turns it was compared with, mean, deviation and weights; turns "
+        "--why",
+        metavar="TRAJECTORY:TURN",
+        help="explain one advantage: its terms, the turns it was compared with, mean, deviation and weights; turns "
         "count from 0; if the id occurs in several groups, write GROUP/TRAJECTORY:TURN",
-    )  # fmt: skip
+    )
     add_json(parser, "with --why: print JSON")
     add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="file to write; - (default) is standard output")
 
@@ -208,9 +214,14 @@ def credit_lines(
 ) -> Iterator[dict[str, Any]]:
     """The line of each trajectory of a group: its advantages and what they consist of."""
     columns = zip(
-        group.trajectories, result.outcome_advantages, result.step_rewards, result.step_advantages, result.advantages,
-        result.loss_mask, strict=True,
-    )  # fmt: skip
+        group.trajectories,
+        result.outcome_advantages,
+        result.step_rewards,
+        result.step_advantages,
+        result.advantages,
+        result.loss_mask,
+        strict=True,
+    )
     for trajectory, outcome, rewards, steps, total, mask in columns:
         line = {
             "format_version": FORMAT_VERSION,

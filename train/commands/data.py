@@ -57,9 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and is not used, because the agent loop builds the prompts. Files of several environments can be given to verl together.",
     )
     add_code(
-        rows, "--env", "environment", required=True, metavar="NAME",
+        rows,
+        "--env",
+        "environment",
+        required=True,
+        metavar="NAME",
         help="environment, as `creditflow envs` lists them, or your own: path/to/file.py:NAME",
-    )  # fmt: skip
+    )
     rows.add_argument("--env-set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment")
     rows.add_argument("--panel", default="", metavar="NAME:SPLIT", help="built-in tasks to write")
     rows.add_argument(
@@ -73,9 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--judge", required=True, metavar="URL#MODEL", help="LLM judge on an OpenAI-compatible server"
     )
     add_output(
-        labelling, "--out", required=True, metavar="LABELS.jsonl",
+        labelling,
+        "--out",
+        required=True,
+        metavar="LABELS.jsonl",
         help="label file to write, one line per trajectory kept",
-    )  # fmt: skip
+    )
     add_output(labelling, "--cache", Output(appended=True), metavar="FILE", help="cache file for the judge's scores")
     add_output(labelling, "--audit", metavar="FILE", help="write some labelled episodes for a human audit")
 
@@ -95,9 +102,13 @@ def _build_wiki(args: argparse.Namespace) -> int:
     from creditflow.envs.wikisearch.world.build import build_wiki
 
     build_wiki(
-        args.out, articles=args.articles, questions=args.questions, index=args.index,
-        replace=True, progress=lambda count: note(f"build: {count} articles"),
-    )  # fmt: skip
+        args.out,
+        articles=args.articles,
+        questions=args.questions,
+        index=args.index,
+        replace=True,
+        progress=lambda count: note(f"build: {count} articles"),
+    )
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
     return 0
 
@@ -147,8 +158,11 @@ class _DataSet:
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
     parser.add_argument(
-        "name", choices=[*_DATA_SETS, INDEX], metavar="NAME", help=f"data set, one of: {', '.join(_DATA_SETS)}; or {INDEX}"
-    )  # fmt: skip
+        "name",
+        choices=[*_DATA_SETS, INDEX],
+        metavar="NAME",
+        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {INDEX}",
+    )
     add_input(parser, "path", help="folder of the released data")
     names = "; ".join(f"{name}: {', '.join(data.components)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
@@ -211,26 +225,24 @@ _DATA_SETS = {
 def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data import``."""
     parser.add_argument("name", choices=LOGS, metavar="FORMAT", help=f"format of the files, one of: {', '.join(LOGS)}")
-    add_input(
-        parser,
-        "path",
-        help="the log (JSON Lines, JSON, Parquet)",
-    )
+    add_input(parser, "path", help="the log (JSON Lines, JSON, Parquet)")
     add_output(parser, "--out", required=True, metavar="OUT", help="log to write (.jsonl or .jsonl.gz)")
     parser.add_argument(
         "--strict", action="store_true", help="stop at a malformed row (default: skip such rows and count them)"
     )
     add_json(parser, "print the report as JSON")
     parser.add_argument(
-        "--state-key", metavar="KEY",
+        "--state-key",
+        metavar="KEY",
         help="state key: observation (default), history, none (every visit is a new state), or the path of a field, such as info.state",
-    )  # fmt: skip
+    )
     parser.add_argument("--id", metavar="FIELD", help="field with the id of a rollout (default: the format's own)")
     parser.add_argument(
-        "--done", metavar="FIELD",
+        "--done",
+        metavar="FIELD",
         help="field that says how a rollout ended: true (by itself), false (cut by a limit), or a word such as "
         "length or max_turns (default: done, if present; verifiers: its own)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--messages",
         metavar="FIELD",
@@ -254,9 +266,10 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
         help="count a rollout as successful if this number is at least X (default 1)",
     )
     parser.add_argument(
-        "--turns", choices=("roles", "search", "single"),
+        "--turns",
+        choices=("roles", "search", "single"),
         help="verl, trl: how to split a text without messages into turns: roles (default), search (Search-R1's tags) or single",
-    )  # fmt: skip
+    )
 
 
 def run_import(args: argparse.Namespace) -> int:

@@ -159,16 +159,26 @@ def run(args: argparse.Namespace) -> int:
 
     def play(rest: Sequence[Task]) -> Iterator[list[Group]]:
         played = played_tasks(
-            playing, _at(agent, 0.0), _at(agent, temperature) if args.samples else None, rest,
-            samples=args.samples, seed=args.seed, trials=args.trials, wave=wave,
-        )  # fmt: skip
+            playing,
+            _at(agent, 0.0),
+            _at(agent, temperature) if args.samples else None,
+            rest,
+            samples=args.samples,
+            seed=args.seed,
+            trials=args.trials,
+            wave=wave,
+        )
         return progress(played, "eval", len(rest)) if rest else iter(())
 
     played = _logged(args, env, tasks, play, wave) if args.out else list(play(tasks))
     result = measured_tasks(
-        tasks, played, samples=args.samples, rewards=rewards, trials=args.trials,
+        tasks,
+        played,
+        samples=args.samples,
+        rewards=rewards,
+        trials=args.trials,
         dialect=dialect_of(make_env().members[0].base),
-    )  # fmt: skip
+    )
     rows = score_rows(result)
     if args.json:
         named = {"agent": args.agent, "env": args.env, "panel": args.panel}

@@ -38,10 +38,7 @@ _TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a projec
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("kind", choices=KINDS, help="what to create: scheme, env or agent")
-    parser.add_argument(
-        "name", metavar="NAME",
-        help="name of the class and module (lower-case letters, digits and _)",
-    )  # fmt: skip
+    parser.add_argument("name", metavar="NAME", help="name of the class and module (lower-case letters, digits and _)")
     parser.add_argument("--out", default="", metavar="DIR", help="folder to write to (default: a new folder NAME)")
     parser.add_argument("--force", action="store_true", help="replace files that exist")
 

@@ -38,9 +38,14 @@ ARROWS: Final = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_code(
-        parser, "name", "environment", metavar="ENV", nargs="?", default="sokoban",
+        parser,
+        "name",
+        "environment",
+        metavar="ENV",
+        nargs="?",
+        default="sokoban",
         help=f"environment: {', '.join(ENVIRONMENTS)}, a Gymnasium id, or your own: path/to/file.py:NAME (default sokoban)",
-    )  # fmt: skip
+    )
     add_env_settings(parser)
     parser.add_argument("--task", metavar="TASK_ID", help="id of the task to play (default: sampled with --seed)")
     add_seed(parser, "the sampled task")

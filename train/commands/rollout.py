@@ -50,10 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_env_arguments(parser)
     add_code(
-        parser, "--agent", "agent", default="random",
+        parser,
+        "--agent",
+        "agent",
+        default="random",
         help="agent: random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH, openai:URL#MODEL, or your own: "
         "path/to/file.py:NAME",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--limit",
         type=positive,
@@ -68,17 +71,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--oracle", action="store_true", help="record the oracle's value and distance in every turn")
     parser.add_argument(
-        "--reward", action="append", default=[], metavar="NAME",
+        "--reward",
+        action="append",
+        default=[],
+        metavar="NAME",
         help="additional reward to compute from the transcript and record (repeatable; WikiSearch only): "
         + ", ".join(REWARDS),
-    )  # fmt: skip
+    )
     add_seed(parser, "the agent and of sampled tasks")
     add_workers(parser, "play")
     add_model_options(parser, "sampling temperature; 0 always takes the most likely token")
     add_output(
-        parser, "--out", Output(grows=True), required=True, metavar="FILE",
+        parser,
+        "--out",
+        Output(grows=True),
+        required=True,
+        metavar="FILE",
         help="trajectory log to write, .jsonl or .jsonl.gz; - is standard output; images in observations go to FILE.pictures",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,10 +98,17 @@ def run(args: argparse.Namespace) -> int:
     rewards = {name: named_reward(name) for name in args.reward}
     tasks = _tasks(args, settings)
     spec = RolloutSpec(
-        env=args.env, options=settings, agent=args.agent, model=model_options(args).given(), group_size=args.group_size, seed=args.seed,
-        invalid_actions=args.invalid_actions, oracle=args.oracle, rewards=tuple(rewards),
+        env=args.env,
+        options=settings,
+        agent=args.agent,
+        model=model_options(args).given(),
+        group_size=args.group_size,
+        seed=args.seed,
+        invalid_actions=args.invalid_actions,
+        oracle=args.oracle,
+        rewards=tuple(rewards),
         pictures="" if args.out == "-" else str(pictures_beside(args.out)),
-    )  # fmt: skip
+    )
     play = _player(spec := replace(spec, run=identity_text(identity_of(spec))), args)
     if args.out == "-":
         groups = list(progress(play(tasks), "rollout", len(tasks)))

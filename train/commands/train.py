@@ -37,10 +37,22 @@ RUN = Output(
     kind="folder",
     cleared=True,
     owned=named(
-        "config.yaml", RUN_FILE, "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged", "best",
-        "tensorboard", "wandb", "verl",
+        "config.yaml",
+        RUN_FILE,
+        "tokenizer",
+        "checkpoints",
+        "metrics.jsonl",
+        "model",
+        "adapter",
+        "critic",
+        "reference",
+        "diverged",
+        "best",
+        "tensorboard",
+        "wandb",
+        "verl",
     ),
-)  # fmt: skip
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

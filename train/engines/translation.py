@@ -62,18 +62,38 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 }
 # settings of which verl's road has one value: that value, the setting or section that a remark names, and the reason
 ONLY: Final[Mapping[str, tuple[Any, str, str]]] = {
-    "sft.episodes": (0, "sft", "verl's SFT is a separate program: run SFT by creditflow's own trainer (update.iterations=0), then set "
-                     "model.path=OUT/model and sft.episodes=0"),
-    "model.lora.rank": (0, "model.lora.rank", "verl's merger leaves the adapter next to the model; no run of it was tested: 0"),
-    "rollout.dynamic_sampling": (False, "rollout.dynamic_sampling", "verl's v1 trainer ignores algorithm.filter_groups: false"),
+    "sft.episodes": (
+        0,
+        "sft",
+        "verl's SFT is a separate program: run SFT by creditflow's own trainer (update.iterations=0), then set "
+        "model.path=OUT/model and sft.episodes=0",
+    ),
+    "model.lora.rank": (
+        0,
+        "model.lora.rank",
+        "verl's merger leaves the adapter next to the model; no run of it was tested: 0",
+    ),
+    "rollout.dynamic_sampling": (
+        False,
+        "rollout.dynamic_sampling",
+        "verl's v1 trainer ignores algorithm.filter_groups: false",
+    ),
     "rollout.variance_share": (1.0, "rollout.variance_share", "verl's trainer does not filter groups by variance: 1.0"),
     "rollout.branching.max_trajectories": (0, "rollout.branching", "verl's episodes do not branch: max_trajectories=0"),
-    "critic.kind": ("none", "critic", "verl's critic is trained by verl's own estimator on rewards of tokens, and its values do not reach "
-                    "the credit schemes, which read them by turn: kind=none"),
+    "critic.kind": (
+        "none",
+        "critic",
+        "verl's critic is trained by verl's own estimator on rewards of tokens, and its values do not reach "
+        "the credit schemes, which read them by turn: kind=none",
+    ),
     "credit.overlong.max_tokens": (0, "credit.overlong", "verl's rewards are the environment's alone: max_tokens=0"),
-    "update.loss.ratio": ("token", "update.loss.ratio", "verl's loss for ratios of sequences averages advantages over a row, and no test "
-                          "shows that a turn keeps its own: token"),
-}  # fmt: skip
+    "update.loss.ratio": (
+        "token",
+        "update.loss.ratio",
+        "verl's loss for ratios of sequences averages advantages over a row, and no test "
+        "shows that a turn keeps its own: token",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -172,9 +192,13 @@ def setting_names(settings: Any, prefix: str = "") -> Iterator[str]:
 def translate(settings: TrainConfig, facts: Facts) -> Translation:
     """The settings in verl's words."""
     lines = [
-        *_algorithm(settings, facts), *_data(settings, facts), *_model(settings, facts), *_actor(settings, facts),
-        *_sampler(settings), *_trainer(settings, facts),
-    ]  # fmt: skip
+        *_algorithm(settings, facts),
+        *_data(settings, facts),
+        *_model(settings, facts),
+        *_actor(settings, facts),
+        *_sampler(settings),
+        *_trainer(settings, facts),
+    ]
     lines += _on_a_cpu(settings) if settings.device == "cpu" else []
     lines = _with_options(lines, settings.verl.options)
     loops = [_loop(settings, NAME, settings.env.options, ("env.options",))]
@@ -222,18 +246,26 @@ def _data(settings: TrainConfig, facts: Facts) -> list[Line]:
     limit = f"the first {settings.evaluation.limit}" if settings.evaluation.limit else "all"
     judged = f"{limit} of {panel}, {facts.validation_tasks} tasks"
     return [
-        Line("data.train_files", f"{folder}/verl/train.parquet", ("env.name", "tasks.panel", "tasks.count", "tasks.exclude"),
-             f"{facts.tasks} tasks{_chosen(settings.tasks)}"),
+        Line(
+            "data.train_files",
+            f"{folder}/verl/train.parquet",
+            ("env.name", "tasks.panel", "tasks.count", "tasks.exclude"),
+            f"{facts.tasks} tasks{_chosen(settings.tasks)}",
+        ),
         Line("data.val_files", validation, held, judged if panel else "verl asks for a file"),
         Line("data.train_batch_size", rollout.tasks, ("rollout.tasks",), "groups of an iteration"),
         Line("data.max_prompt_length", max(1, context - rollout.max_new_tokens), lengths),
-        Line("data.max_response_length", max(1, longest), lengths,
-             "one completion" if windowed else "all turns, within the context"),
+        Line(
+            "data.max_response_length",
+            max(1, longest),
+            lengths,
+            "one completion" if windowed else "all turns, within the context",
+        ),
         Line("data.return_raw_chat", True, (), "the agent loop makes the prompts"),
         Line("data.filter_overlong_prompts", False, (), "the files contain tasks, not prompts"),
         Line("data.shuffle", True, (), "tasks are drawn without replacement, epoch after epoch"),
         Line("data.seed", settings.seed, ("seed",)),
-    ]  # fmt: skip
+    ]
 
 
 def _chosen(tasks: TaskConfig) -> str:
@@ -245,8 +277,12 @@ def _chosen(tasks: TaskConfig) -> str:
 
 def _model(settings: TrainConfig, facts: Facts) -> list[Line]:
     model, name = settings.model, "actor_rollout_ref.model"
-    tokenizer = Line(f"{name}.tokenizer_path", f"{_folder(settings)}/verl/tokenizer", (),
-                     "as it was saved: next to a config.json transformers may build another one")  # fmt: skip
+    tokenizer = Line(
+        f"{name}.tokenizer_path",
+        f"{_folder(settings)}/verl/tokenizer",
+        (),
+        "as it was saved: next to a config.json transformers may build another one",
+    )
     if facts.pictures:
         tokenizer = Line(f"{name}.tokenizer_path", model.path, ("model.path",), "with the processor of pictures")
     return [
@@ -255,7 +291,7 @@ def _model(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line(f"{name}.trust_remote_code", False, (), "no code of a model's is run"),
         Line(f"{name}.enable_gradient_checkpointing", model.gradient_checkpointing, ("model.gradient_checkpointing",)),
         Line(f"{name}.use_remove_padding", settings.update.packing == "packed", ("update.packing",)),
-    ]  # fmt: skip
+    ]
 
 
 def _actor(settings: TrainConfig, facts: Facts) -> list[Line]:
@@ -290,21 +326,33 @@ def _actor(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line(f"{name}.clip_ratio", loss.clip_low, ("update.loss.clip_low",)),
         Line(f"{name}.clip_ratio_low", loss.clip_low, ("update.loss.clip_low",)),
         Line(f"{name}.clip_ratio_high", loss.clip_high, ("update.loss.clip_high",)),
-        Line(f"{name}.clip_ratio_c", loss.dual_clip or NO_BOUND, ("update.loss.dual_clip",),
-             "" if loss.dual_clip else "0 is no bound, which verl lacks"),
+        Line(
+            f"{name}.clip_ratio_c",
+            loss.dual_clip or NO_BOUND,
+            ("update.loss.dual_clip",),
+            "" if loss.dual_clip else "0 is no bound, which verl lacks",
+        ),
         Line(f"{name}.use_kl_loss", bool(loss.kl_weight), ("update.loss.kl_weight",)),
         Line(f"{name}.entropy_coeff", loss.entropy_weight, ("update.loss.entropy_weight",)),
         Line(f"{name}.optim.lr", optimizer.lr, ("update.optimizer.lr",)),
-        Line(f"{name}.optim.lr_scheduler_type", optimizer.schedule, ("update.optimizer.schedule",),
-             "a step of the schedule is an iteration"),
+        Line(
+            f"{name}.optim.lr_scheduler_type",
+            optimizer.schedule,
+            ("update.optimizer.schedule",),
+            "a step of the schedule is an iteration",
+        ),
         Line(f"{name}.optim.lr_warmup_steps_ratio", optimizer.warmup_fraction, ("update.optimizer.warmup_fraction",)),
         Line(f"{name}.optim.betas", list(optimizer.betas), ("update.optimizer.betas",)),
-        Line(f"{name}.optim.weight_decay", optimizer.weight_decay, ("update.optimizer.weight_decay",),
-             "of biases and norms too" if optimizer.weight_decay else ""),
+        Line(
+            f"{name}.optim.weight_decay",
+            optimizer.weight_decay,
+            ("update.optimizer.weight_decay",),
+            "of biases and norms too" if optimizer.weight_decay else "",
+        ),
         Line(f"{name}.optim.clip_grad", optimizer.grad_clip or NO_BOUND, ("update.optimizer.grad_clip",)),
         Line(f"{name}.optim.override_optimizer_config", {"eps": optimizer.eps}, ("update.optimizer.eps",)),
         Line(f"{name}.checkpoint.save_contents", ["model", "optimizer", "extra"], (), "all that resuming needs"),
-    ]  # fmt: skip
+    ]
     if loss.aggregation == "constant":
         lines.append(Line(f"{name}.loss_scale_factor", loss.normaliser, ("update.loss.normaliser",)))
     if loss.kl_weight:
@@ -312,9 +360,14 @@ def _actor(settings: TrainConfig, facts: Facts) -> list[Line]:
         lines.append(Line(f"{name}.kl_loss_type", KL_KINDS[loss.kl_kind], ("update.loss.kl_kind", "update.loss.kl_in")))
         reference = "bf16" if precision == "bf16" else "fp32"
         lines += [
-            Line("actor_rollout_ref.ref.fsdp_config.model_dtype", reference, ("model.autocast",), "the reference only runs forward"),
+            Line(
+                "actor_rollout_ref.ref.fsdp_config.model_dtype",
+                reference,
+                ("model.autocast",),
+                "the reference only runs forward",
+            ),
             Line("actor_rollout_ref.ref.fsdp_config.mixed_precision", mixed, ("model.autocast",)),
-        ]  # fmt: skip
+        ]
     if optimizer.schedule != "constant":
         fraction = optimizer.min_lr_fraction
         lines.append(Line(f"{name}.optim.min_lr_ratio", fraction, ("update.optimizer.min_lr_fraction",)))
@@ -382,15 +435,29 @@ def _sampler(settings: TrainConfig) -> list[Line]:
         Line(f"{name}.max_model_len", context, ("prompting.max_context",)),
         Line(f"{name}.tensor_model_parallel_size", settings.verl.tensor_parallel, ("verl.tensor_parallel",)),
         Line(f"{name}.agent.default_agent_loop", NAME, (), "plays our environments"),
-        Line(f"{name}.agent.agent_loop_config_path", f"{_folder(settings)}/verl/loops.yaml", (), "environment and prompts"),
-        Line(f"{name}.agent.num_workers", workers, ("rollout.tasks", "verl.gpus", "verl.nodes"), "share the groups equally"),
-    ]  # fmt: skip
+        Line(
+            f"{name}.agent.agent_loop_config_path",
+            f"{_folder(settings)}/verl/loops.yaml",
+            (),
+            "environment and prompts",
+        ),
+        Line(
+            f"{name}.agent.num_workers",
+            workers,
+            ("rollout.tasks", "verl.gpus", "verl.nodes"),
+            "share the groups equally",
+        ),
+    ]
     if evaluation.panel:
         lines += [
-            Line(f"{name}.val_kwargs.n", max(1, evaluation.samples), ("evaluation.samples",),
-                 "without a greedy episode" if sampled else "one greedy episode"),
+            Line(
+                f"{name}.val_kwargs.n",
+                max(1, evaluation.samples),
+                ("evaluation.samples",),
+                "without a greedy episode" if sampled else "one greedy episode",
+            ),
             Line(f"{name}.val_kwargs.do_sample", sampled, ("evaluation.samples",)),
-        ]  # fmt: skip
+        ]
     if evaluation.panel and sampled:
         lines += [
             Line(f"{name}.val_kwargs.temperature", evaluation.temperature, ("evaluation.temperature",)),
@@ -424,23 +491,33 @@ def _trainer(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line("reward.num_workers", 1, (), "rewards are the environment's"),
         Line("transfer_queue.backend.SimpleStorage.total_storage_size", stored, (), "rows of an iteration fit twice"),
         Line("trainer.use_v1", True, (), "the trainer that takes a row per turn"),
-        Line("trainer.v1.trainer_mode", "sync", (), "its other modes need separate GPUs, and no run of them was tested"),
+        Line(
+            "trainer.v1.trainer_mode", "sync", (), "its other modes need separate GPUs, and no run of them was tested"
+        ),
         Line("trainer.device", "cpu" if settings.device == "cpu" else "cuda", ("device",)),
         Line("trainer.nnodes", settings.verl.nodes, ("verl.nodes",)),
         Line("trainer.n_gpus_per_node", settings.verl.gpus, ("verl.gpus",)),
         Line("trainer.total_training_steps", update.iterations, ("update.iterations",)),
-        Line("trainer.total_epochs", math.ceil(update.iterations / rounds) + 1, ("update.iterations", "rollout.tasks"),
-             "never the limit"),
+        Line(
+            "trainer.total_epochs",
+            math.ceil(update.iterations / rounds) + 1,
+            ("update.iterations", "rollout.tasks"),
+            "never the limit",
+        ),
         Line("trainer.save_freq", max(1, checkpoint.every), ("checkpoint.every",)),
         Line("trainer.max_actor_ckpt_to_keep", checkpoint.keep or None, ("checkpoint.keep",)),
-        Line("trainer.test_freq", test, ("evaluation.every", "evaluation.panel") if evaluation.panel else ("evaluation.panel",)),
+        Line(
+            "trainer.test_freq",
+            test,
+            ("evaluation.every", "evaluation.panel") if evaluation.panel else ("evaluation.panel",),
+        ),
         Line("trainer.val_before_train", bool(evaluation.panel), ("evaluation.panel",)),
         Line("trainer.logger", logger, ("log.tensorboard", "log.wandb")),
         Line("trainer.project_name", log.wandb or "creditflow", ("log.wandb",)),
         Line("trainer.experiment_name", Path(settings.out).name, ("out",)),
         Line("trainer.default_local_dir", f"{_folder(settings)}/checkpoints", ("out",)),
         Line("trainer.resume_mode", "auto", (), "continues from the latest checkpoint, if there is one"),
-    ]  # fmt: skip
+    ]
     if settings.verl.ray:
         lines.append(Line("ray_kwargs.ray_init.address", settings.verl.ray, ("verl.ray",)))
     return lines
@@ -565,9 +642,10 @@ def _batch_refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         yield Remark(names, "verl's rows are episodes here: update.minibatch_unit: trajectory")
     elif rollout.tasks % _count(settings) or size * rollout.group_size % gpus:
         fitting = [
-            count for count in range(1, rollout.tasks + 1)
+            count
+            for count in range(1, rollout.tasks + 1)
             if rollout.tasks % count == 0 and rollout.tasks // count * rollout.group_size % gpus == 0
-        ]  # fmt: skip
+        ]
         counts = sorted(fitting, key=lambda count: abs(math.log(count / _count(settings))))[:2]
         remedy = " or ".join(f"update.minibatches={count}" for count in counts)
         yield Remark(

@@ -232,9 +232,15 @@ def _start_trainer(settings: TrainConfig, folder: Path) -> None:
     inputs = folder / FOLDER
     number = 1 + len(list(inputs.glob("log-*.txt")))
     command = [
-        sys.executable, "-m", "verl.trainer.main_ppo", "--config-dir", str(inputs), "--config-name", "verl",
+        sys.executable,
+        "-m",
+        "verl.trainer.main_ppo",
+        "--config-dir",
+        str(inputs),
+        "--config-name",
+        "verl",
         f"hydra.run.dir={inputs}/hydra",
-    ]  # fmt: skip
+    ]
     log = inputs / f"log-{number}.txt"
     with tempfile.TemporaryDirectory(prefix="ray") as ray_folder:  # names of sockets must be short
         code = _piped(command, _environment(settings, inputs, number, ray_folder), log)
@@ -343,9 +349,17 @@ def export_checkpoint(settings: TrainConfig, folder: Path, step: int = 0, out: P
 
     def save(place: Path) -> None:
         command = [
-            sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(weights),
-            "--target_dir", str(place),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "verl.model_merger",
+            "merge",
+            "--backend",
+            "fsdp",
+            "--local_dir",
+            str(weights),
+            "--target_dir",
+            str(place),
+        ]
         log = folder / FOLDER / "merger.txt"
         if code := _piped(command, _environment(settings, folder / FOLDER, 0, ""), log):
             raise TrainerFailedError(f"verl's merger stopped with exit code {code} (its output is in {log})")

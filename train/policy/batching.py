@@ -128,9 +128,14 @@ def to_batch(rows: Sequence[Row], chosen: Sequence[int], device: Any, packing: P
             of_rows[:, r, : len(row)] = rope_positions(row.ids, row.pictures)
         positions = _move(of_rows, device)
     return MicroBatch(
-        list(chosen), _move(ids, device), positions, None, _move(before, device), _move(target, device),
+        list(chosen),
+        _move(ids, device),
+        positions,
+        None,
+        _move(before, device),
+        _move(target, device),
         pictures=picture_tensors(pictures, device),
-    )  # fmt: skip
+    )
 
 
 def _packed(members: Sequence[Row], chosen: list[int], target: NDArray[Any], device: Any) -> MicroBatch:

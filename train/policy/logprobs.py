@@ -116,12 +116,7 @@ def _completion_logits(model: Any, head: Any, states: Any) -> Any:
 
 
 def _logprob_entropy(
-    head: Any,
-    states: Any,
-    target: Any,
-    temperature: float,
-    truncation: Sampling | None,
-    nuclei: Nuclei | None,
+    head: Any, states: Any, target: Any, temperature: float, truncation: Sampling | None, nuclei: Nuclei | None
 ) -> tuple[Any, Any, Nuclei | None]:
     logits = head(states).float() / temperature
     if truncation is None:

@@ -100,12 +100,7 @@ class _Pass(NamedTuple):
 
 
 def compute_logprobs(
-    model: Any,
-    rows: Sequence[Row],
-    config: UpdateConfig,
-    *,
-    temperature: float,
-    precision: str = "none",
+    model: Any, rows: Sequence[Row], config: UpdateConfig, *, temperature: float, precision: str = "none"
 ) -> list[NDArray[np.float32]]:
     """Log-probabilities of all target tokens under a model, without gradient, in the micro-batches of an update."""
     return _forward(model, rows, config, temperature, precision, None, None).logprobs
@@ -129,10 +124,13 @@ def _forward(
     with torch.no_grad(), autocast(precision, device):
         for batch in batches_of(rows, budget, device, packing):
             policy = token_logprobs(
-                model, batch,
-                temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation,
+                model,
+                batch,
+                temperature=temperature,
+                logits_chunk=config.logits_chunk,
+                truncation=truncation,
                 nuclei=None if nuclei is None else Nuclei.concatenate([nuclei[i] for i in batch.rows]),
-            )  # fmt: skip
+            )
             for i, logprobs in split_by_row(policy.logprob, batch, rows):
                 out[i] = logprobs
             if policy.nuclei is not None:

@@ -81,10 +81,7 @@ def broadcast_to_tokens(
 
 
 def make_rows(
-    groups: Sequence[Group],
-    credits_: Sequence[Credit],
-    *,
-    row_layout: Literal["trajectory", "turn"] = "trajectory",
+    groups: Sequence[Group], credits_: Sequence[Credit], *, row_layout: Literal["trajectory", "turn"] = "trajectory"
 ) -> list[Row]:
     """Training rows of groups with credit. Trajectories are numbered across all groups, in order.
 
@@ -160,11 +157,7 @@ def _scatter(values: NDArray[np.float64], mask: NDArray[np.bool_], fill: float) 
 
 
 def _rows_of(
-    trajectory: Trajectory,
-    columns: _Columns | None,
-    number: int,
-    group: int,
-    row_layout: Literal["trajectory", "turn"],
+    trajectory: Trajectory, columns: _Columns | None, number: int, group: int, row_layout: Literal["trajectory", "turn"]
 ) -> Iterator[Row]:
     tokens = trajectory.tokens
     if tokens is None or columns is None:
@@ -181,10 +174,18 @@ def _rows_of(
     ) -> Row:
         value_target, value_old = columns.value_target, columns.value_old
         return Row(
-            ids, target, columns.advantage[at], tokens.logprobs[at], columns.turn[at], number, turn_index,
-            None if value_target is None else value_target[at], None if value_old is None else value_old[at],
-            tuple(picture for turn in shown for picture in turn), group,
-        )  # fmt: skip
+            ids,
+            target,
+            columns.advantage[at],
+            tokens.logprobs[at],
+            columns.turn[at],
+            number,
+            turn_index,
+            None if value_target is None else value_target[at],
+            None if value_old is None else value_old[at],
+            tuple(picture for turn in shown for picture in turn),
+            group,
+        )
 
     if row_layout == "trajectory" and not tokens.prompts:
         if len(positions):

@@ -220,12 +220,7 @@ def sft_step(
 
 
 def run_sft(
-    model: Any,
-    optimizer: Any,
-    rows: Sequence[Row],
-    plan: Sequence[Sequence[int]],
-    start: int,
-    settings: TrainConfig,
+    model: Any, optimizer: Any, rows: Sequence[Row], plan: Sequence[Sequence[int]], start: int, settings: TrainConfig
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Take the optimiser steps of a plan, from step ``start`` on; yields steps done and metrics after each.
 

@@ -239,9 +239,14 @@ class _Learner:
         with autocast(self.precision, self.device):
             hidden = hidden_before(decoder_of(self.model), batch)
             policy = token_logprobs(
-                self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden,
-                truncation=self.truncation, nuclei=nuclei,
-            )  # fmt: skip
+                self.model,
+                batch,
+                temperature=self.temperature,
+                logits_chunk=config.logits_chunk,
+                before=hidden,
+                truncation=self.truncation,
+                nuclei=nuclei,
+            )
             if critic is not None and num_value_targets:
                 value = critic.loss(batch, minibatch.rows, num_value_targets, hidden)
         weight = flat(minibatch.weights)

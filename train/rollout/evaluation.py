@@ -25,9 +25,17 @@ from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
-    "ANSWER_METRICS", "Evaluation", "answer_scores", "clustered_interval", "dialect_of", "evaluate", "measured_tasks", "pass_at_k",
-    "played_tasks", "task_type",
-]  # fmt: skip
+    "ANSWER_METRICS",
+    "Evaluation",
+    "answer_scores",
+    "clustered_interval",
+    "dialect_of",
+    "evaluate",
+    "measured_tasks",
+    "pass_at_k",
+    "played_tasks",
+    "task_type",
+]
 
 ANSWER_METRICS: Final = {"em": exact_match, "f1": token_f1}
 
@@ -156,11 +164,18 @@ class Evaluation:
 
 
 def evaluate(
-    engine: RolloutEngine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *,
-    samples: int, seed: int, wave: int = WAVE,
-    rewards: Mapping[str, Reward] | None = None, dialect: Dialect | None = None,
+    engine: RolloutEngine,
+    greedy: Agent,
+    sampled: Agent | None,
+    tasks: Sequence[Task],
+    *,
+    samples: int,
+    seed: int,
+    wave: int = WAVE,
+    rewards: Mapping[str, Reward] | None = None,
+    dialect: Dialect | None = None,
     trials: int = 1,
-) -> Evaluation:  # fmt: skip
+) -> Evaluation:
     """Play every task once with ``greedy`` and ``samples`` times with ``sampled``, and measure the episodes.
 
     The arguments are those of ``played_tasks`` and ``measured_tasks``.
@@ -171,9 +186,16 @@ def evaluate(
 
 
 def played_tasks(
-    engine: RolloutEngine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *, samples: int, seed: int,
-    wave: int = WAVE, trials: int = 1,
-) -> Iterator[list[Group]]:  # fmt: skip
+    engine: RolloutEngine,
+    greedy: Agent,
+    sampled: Agent | None,
+    tasks: Sequence[Task],
+    *,
+    samples: int,
+    seed: int,
+    wave: int = WAVE,
+    trials: int = 1,
+) -> Iterator[list[Group]]:
     """Play every task; yields its group, in order: the greedy episode as replica 0, then the sampled ones.
 
     Further trials of its episodes are further groups of the task, because they are no independent samples.

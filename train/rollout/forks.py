@@ -127,9 +127,13 @@ def fork_values(
     env_seed = trajectory.seed if seed is None else seed
     try:
         states = replay(
-            members[0].base, trajectory.turns, task_id=trajectory.task_id, task=task,
-            seed=env_seed, stop_reason=trajectory.stop_reason,
-        )  # fmt: skip
+            members[0].base,
+            trajectory.turns,
+            task_id=trajectory.task_id,
+            task=task,
+            seed=env_seed,
+            stop_reason=trajectory.stop_reason,
+        )
     except DataError as error:
         raise DataError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
     chosen = set(range(len(trajectory.turns)) if turns is None else turns)
@@ -141,9 +145,16 @@ def fork_values(
     def continued(index: int, rng: np.random.Generator, first: str | None = None) -> list[float]:
         history = trajectory.turns[:index]
         episodes = continue_from(
-            members, agent, states[: index + 1], history, rng, options=options, seed=env_seed, first=first,
+            members,
+            agent,
+            states[: index + 1],
+            history,
+            rng,
+            options=options,
+            seed=env_seed,
+            first=first,
             completions=completions[:index],
-        )  # fmt: skip
+        )
         played.extend((episode.recorder.num_turns, episode.used_tokens) for episode in episodes)
         return [episode.info["score"] for episode in episodes]
 

@@ -12,15 +12,7 @@ from creditflow.envs.plugins import Kind, Registry, load_code, loaded
 from creditflow.train.text_table import terminal_width, text_table
 from creditflow.wrappers.credit.base import Scheme
 
-__all__ = [
-    "Carried",
-    "carried",
-    "load_carried",
-    "load_plugin",
-    "load_plugin_of",
-    "plugins_text",
-    "registries",
-]
+__all__ = ["Carried", "carried", "load_carried", "load_plugin", "load_plugin_of", "plugins_text", "registries"]
 
 Carried = tuple[tuple[Kind, str, str], ...]  # kind, spec and digest of each
 

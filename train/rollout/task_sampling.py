@@ -34,13 +34,7 @@ class SampledGroups:
 
 
 def sample_groups(
-    engine: RolloutEngine,
-    agent: Agent,
-    tasks: Sequence[Task],
-    rollout: RolloutConfig,
-    *,
-    seed: int,
-    iteration: int,
+    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], rollout: RolloutConfig, *, seed: int, iteration: int
 ) -> SampledGroups:
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample again instead.
 
@@ -63,9 +57,8 @@ def sample_groups(
             chosen += [tasks[i] for i in order.tolist()]
         distinct = _distinct(chosen)
         played = _play(
-            engine, agent, distinct, rollout.concurrent_groups,
-            seed=seed, iteration=number, report=sampled.report,
-        )  # fmt: skip
+            engine, agent, distinct, rollout.concurrent_groups, seed=seed, iteration=number, report=sampled.report
+        )
         keep_all = attempt == attempts - 1 and rollout.variance_share == 1.0
         useful = credit.filter_groups(played, top_p=rollout.variance_share, keep_all=keep_all)
         if not useful and rollout.variance_share < 1.0:

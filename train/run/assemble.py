@@ -29,10 +29,16 @@ from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 
 __all__ = [
-    "describe_model", "make_backend", "make_critic", "make_eval_engine",
-    "make_policy", "make_policy_agent", "make_rollout_engine",
-    "pick_device", "scratch_tokenizer",
-]  # fmt: skip
+    "describe_model",
+    "make_backend",
+    "make_critic",
+    "make_eval_engine",
+    "make_policy",
+    "make_policy_agent",
+    "make_rollout_engine",
+    "pick_device",
+    "scratch_tokenizer",
+]
 
 TOKENIZER_EPISODES = 512
 

@@ -181,9 +181,7 @@ def load_or_save_reference(folder: Path, model: Any, optimizer: Any, *, begun: b
 def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError) -> Path:
     """Save the state before a loss or gradient that was not finite, with a report; returns the folder."""
     checkpoint = save_checkpoint(folder / "diverged", progress, learner, optimizer)
-    report = {
-        "error": str(error), "phase": progress.phase, "done": progress.done, "trajectories": error.trajectories,
-    }  # fmt: skip
+    report = {"error": str(error), "phase": progress.phase, "done": progress.done, "trajectories": error.trajectories}
     with atomic_writer(folder / "diverged" / "report.json") as stream:
         stream.write(json.dumps(report, indent=1) + "\n")
     return checkpoint

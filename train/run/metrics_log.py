@@ -119,11 +119,7 @@ class MetricsLogger:
 
 
 def open_logger(
-    folder: Path,
-    config: LogConfig,
-    progress: Progress,
-    checkpoint: Path | None,
-    stream: TextIO | None,
+    folder: Path, config: LogConfig, progress: Progress, checkpoint: Path | None, stream: TextIO | None
 ) -> MetricsLogger:
     """The logger of a new run, or of one resumed from a checkpoint."""
     return MetricsLogger(

@@ -148,12 +148,14 @@ def _group(group: Group, store: _Store) -> dict[str, Any]:
     offsets = arrays.offsets.tolist()
     rollouts = []
     for member, first, end in zip(group.trajectories, offsets, offsets[1:], strict=False):
-        rollouts.append({
-            "id": member.trajectory_id,
-            "stop": member.stop_reason,
-            "score": member.score,
-            "turns": [turn_json(t) for t in range(first, end)],
-        })  # fmt: skip
+        rollouts.append(
+            {
+                "id": member.trajectory_id,
+                "stop": member.stop_reason,
+                "score": member.score,
+                "turns": [turn_json(t) for t in range(first, end)],
+            }
+        )
     return {"id": group.group_id, "task": group.task_id, "nodes": nodes, "rollouts": rollouts}
 
 

@@ -107,11 +107,7 @@ def ended_turns(group: Group) -> NDArray[np.bool_]:
 
 
 def similar_states(
-    group: Group,
-    embedder: Embedder,
-    threshold: float,
-    *,
-    source: TextSource = "key",
+    group: Group, embedder: Embedder, threshold: float, *, source: TextSource = "key"
 ) -> NDArray[np.int32]:
     """Partition the group's K text keys; returns int32 (K,), the key that represents each. See above for the rule.
 
@@ -165,10 +161,7 @@ def renamed_texts(group: Group, names: Sequence[str]) -> Group:
         turns = tuple(replace(turn, text_key=new_keys[turn.text_key]) for turn in member.turns)
         final = new_keys.get(member.final_text_key, member.final_text_key)
         members.append(replace(member, turns=turns, final_text_key=final))
-    return Group(
-        tuple(members),
-        group.task,
-    )
+    return Group(tuple(members), group.task)
 
 
 def leader_clusters(vectors: DenseVectors, order: Sequence[int], threshold: float) -> NDArray[np.int32]:

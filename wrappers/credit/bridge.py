@@ -164,17 +164,30 @@ def make_episode(
     keys = [*states] if len(states) > n else [*states, f"{name} #last"]
     turns = tuple(
         Turn(
-            keys[t], actions[t] if actions else "", keys[t + 1], float(rewards[t]), parsed=not valid or bool(valid[t]),
-            effective=keys[t] != keys[t + 1], text_key=keys[t], observation=keys[t],
+            keys[t],
+            actions[t] if actions else "",
+            keys[t + 1],
+            float(rewards[t]),
+            parsed=not valid or bool(valid[t]),
+            effective=keys[t] != keys[t + 1],
+            text_key=keys[t],
+            observation=keys[t],
             values=values[t] if values else NO_VALUES,
         )
         for t in range(n)
-    )  # fmt: skip
+    )
     success = reason == "success"
     return Trajectory(
-        name, group_id or task_id, task_id or group_id, turns, success, float(success) if score is None else score, reason,
-        keys[-1], keys[-1],
-    )  # fmt: skip
+        name,
+        group_id or task_id,
+        task_id or group_id,
+        turns,
+        success,
+        float(success) if score is None else score,
+        reason,
+        keys[-1],
+        keys[-1],
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,7 +40,10 @@ FIT: Final = 1e-3  # relative: what eps in a deviation changes, and bfloat16 doe
 WIDTH: Final = 80
 
 TEXTS: Final = {  # name: what it means, how to mend it
-    "not_finite": ("A sampled token's number is NaN or infinite, so the loss is too.", "Look for a division by a deviation of 0 or an empty mean."),
+    "not_finite": (
+        "A sampled token's number is NaN or infinite, so the loss is too.",
+        "Look for a division by a deviation of 0 or an empty mean.",
+    ),
     "not_finite_outside_mask": (
         "A number that is not finite stands where nothing is trained; 0 times NaN is NaN, so means and sums over the mask are NaN.",
         "Select with where(mask, x, 0) before you sum, instead of multiplying by the mask.",
@@ -50,7 +53,10 @@ TEXTS: Final = {  # name: what it means, how to mend it
         "The numbers stand where another row of the same episode was sampled, so they were copied with that row's mask.",
         "Take one number per episode before masking, copy it to the episode's rows, then apply each row's own mask.",
     ),
-    "shifted_mask": ("The numbers stand on the mask shifted by {0:+d} token(s).", "Use one convention of targets: logits at t predict token t + 1."),
+    "shifted_mask": (
+        "The numbers stand on the mask shifted by {0:+d} token(s).",
+        "Use one convention of targets: logits at t predict token t + 1.",
+    ),
     "mass_outside_mask": (
         "Tokens that nobody sampled (prompt, environment, padding) have a number.",
         "Multiply by the mask of sampled tokens after the last step that writes advantages.",
@@ -59,7 +65,10 @@ TEXTS: Final = {  # name: what it means, how to mend it
         "Sampled tokens of episodes that have credit have the number 0 and learn nothing.",
         "If the scheme does not mean it, follow one such row back to where its number was written.",
     ),
-    "all_zero": ("Every sampled token has the number 0, so this step learns nothing.", "See the groups: their size, and whether rewards differ within them."),
+    "all_zero": (
+        "Every sampled token has the number 0, so this step learns nothing.",
+        "See the groups: their size, and whether rewards differ within them.",
+    ),
     "groups_of_one": (
         "A group of one episode has nothing to compare with: its own mean is its reward.",
         "Group by the task and not by the episode, or sample several episodes of each task.",
@@ -80,8 +89,14 @@ TEXTS: Final = {  # name: what it means, how to mend it
         "Numbers have mean 0 for each turn index, although episodes end at different turns: to reach a late turn costs or earns nothing.",
         "Use one baseline per group, or per state: the policy decides how many turns there are.",
     ),
-    "groups_mixed": ("Rows of one group begin with different prompts.", "Group by the task, and keep the order of rows when a batch is shuffled or split."),
-    "constant_groups": ("All rewards of a group are equal, so comparing its outcomes teaches nothing.", "Sample such groups again, or choose tasks of another difficulty."),
+    "groups_mixed": (
+        "Rows of one group begin with different prompts.",
+        "Group by the task, and keep the order of rows when a batch is shuffled or split.",
+    ),
+    "constant_groups": (
+        "All rewards of a group are equal, so comparing its outcomes teaches nothing.",
+        "Sample such groups again, or choose tasks of another difficulty.",
+    ),
     "whitened_constant_groups": (
         "A second normalisation, over the batch, moved groups with equal rewards away from 0.",
         "Normalise once; if you scale over the batch, do not subtract its mean.",
@@ -90,15 +105,27 @@ TEXTS: Final = {  # name: what it means, how to mend it
         "Rows without an end that are not trained still count in their group's mean.",
         "Leave them out before the statistics, or train them too.",
     ),
-    "wrong_sign": ("The numbers are those of {0} with the opposite sign.", "Check whether a cost was taken for a reward, or a loss for an objective."),
-    "departs_from": ("The numbers resemble {0} and depart from it in the rows named.", "Compute the group of the first such row by hand."),
+    "wrong_sign": (
+        "The numbers are those of {0} with the opposite sign.",
+        "Check whether a cost was taken for a reward, or a loss for an objective.",
+    ),
+    "departs_from": (
+        "The numbers resemble {0} and depart from it in the rows named.",
+        "Compute the group of the first such row by hand.",
+    ),
     "stop_not_trained": (
         "The token that ends a turn was sampled and is left out of the mask, so the policy does not learn when to stop.",
         "Count the end token as sampled where the model wrote it.",
     ),
-    "clipped": ("The clip removes these tokens' gradient.", "More than a fifth means a large step or two engines that disagree: compare their log-probabilities."),
-    "weight_by_length": ("Under this average of the loss {0}", "Choose the average on purpose; a constant divisor keeps the sum of advantages."),
-}  # fmt: skip
+    "clipped": (
+        "The clip removes these tokens' gradient.",
+        "More than a fifth means a large step or two engines that disagree: compare their log-probabilities.",
+    ),
+    "weight_by_length": (
+        "Under this average of the loss {0}",
+        "Choose the average on purpose; a constant divisor keeps the sum of advantages.",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +241,16 @@ def check_batch(
     if table.ndim == 1 and len(table) == len(trained):
         table = np.where(trained, table[:, None], 0.0)
     optional = {
-        "ids": ids, "turns": turns, "logprobs": logprobs, "old_logprobs": old_logprobs, "attention": attention,
-        "groups": groups, "trajectories": trajectories, "rewards": rewards, "turn_rewards": turn_rewards,
-    }  # fmt: skip
+        "ids": ids,
+        "turns": turns,
+        "logprobs": logprobs,
+        "old_logprobs": old_logprobs,
+        "attention": attention,
+        "groups": groups,
+        "trajectories": trajectories,
+        "rewards": rewards,
+        "turn_rewards": turn_rewards,
+    }
     arrays = {name: _optional(name, value, trained.shape) for name, value in optional.items()}
     if table.shape != trained.shape:
         raise DataError(
@@ -297,8 +331,14 @@ class _Batch:
     """
 
     def __init__(
-        self, advantages: Floats, mask: Flags, arrays: dict[str, NDArray[Any] | None], clip: tuple[float, float], eos: int | None, loss: Loss
-    ) -> None:  # fmt: skip
+        self,
+        advantages: Floats,
+        mask: Flags,
+        arrays: dict[str, NDArray[Any] | None],
+        clip: tuple[float, float],
+        eos: int | None,
+        loss: Loss,
+    ) -> None:
         self.arrays, self.clip, self.eos, self.loss, self.mask = arrays, clip, eos, loss, mask
         self.finite = np.isfinite(advantages)
         self.a = np.where(self.finite, advantages, 0.0)
@@ -776,8 +816,25 @@ def _weight_by_length(batch: _Batch) -> Finding | None:
 
 
 CHECKS: Final[tuple[Callable[[_Batch], Finding | None], ...]] = (
-    _empty_mask, _not_finite, _not_finite_outside_mask, _carries_another_rows_mask, _shifted_mask, _mass_outside_mask,
-    _zeros_on_sampled_tokens, _all_zero, _groups_of_one, _turn_boundary_shifted, _turns_share_one_number, _groups_mixed,
-    _departs_from, _long_episodes_count_more, _centred_per_turn_index, _whitened_constant_groups, _unfinished_rows_shift_mean,
-    _stop_not_trained, _constant_groups, _clipped, _weight_by_length,
-)  # fmt: skip
+    _empty_mask,
+    _not_finite,
+    _not_finite_outside_mask,
+    _carries_another_rows_mask,
+    _shifted_mask,
+    _mass_outside_mask,
+    _zeros_on_sampled_tokens,
+    _all_zero,
+    _groups_of_one,
+    _turn_boundary_shifted,
+    _turns_share_one_number,
+    _groups_mixed,
+    _departs_from,
+    _long_episodes_count_more,
+    _centred_per_turn_index,
+    _whitened_constant_groups,
+    _unfinished_rows_shift_mean,
+    _stop_not_trained,
+    _constant_groups,
+    _clipped,
+    _weight_by_length,
+)

@@ -242,15 +242,18 @@ class Scored:
             for entry in of_turn if len(of_turn) else np.flatnonzero(statistics.rows == -1 - trajectory):
                 label = statistics.labels[entry]
                 samples = statistics.rows[statistics.sample & (statistics.labels == label)]
-                comparisons.setdefault((number, int(label)), Comparison(
-                    statistics.quantity,
-                    value=float(statistics.x[entry]),
-                    mean=float(statistics.mean[label]),
-                    deviation=float(statistics.deviation[label]),
-                    divisor=float(statistics.divisor[entry]),
-                    result=float(statistics.result[entry]),
-                    samples=tuple(self._place(row) for row in samples.tolist()),
-                ))  # fmt: skip
+                comparisons.setdefault(
+                    (number, int(label)),
+                    Comparison(
+                        statistics.quantity,
+                        value=float(statistics.x[entry]),
+                        mean=float(statistics.mean[label]),
+                        deviation=float(statistics.deviation[label]),
+                        divisor=float(statistics.divisor[entry]),
+                        result=float(statistics.result[entry]),
+                        samples=tuple(self._place(row) for row in samples.tolist()),
+                    ),
+                )
         return list(comparisons.values())
 
     def _place(self, row: int) -> str:

@@ -69,8 +69,10 @@ def normalize(
         CreditError: ``x`` is not finite, or a difference exceeds float64.
     """
     for option, value, choices in (
-        ("scale", scale, Scale), ("std_kind", std_kind, StdKind), ("singleton", singleton, SingletonScore),
-    ):  # fmt: skip
+        ("scale", scale, Scale),
+        ("std_kind", std_kind, StdKind),
+        ("singleton", singleton, SingletonScore),
+    ):
         if value not in get_args(choices):
             raise unknown_name_error(f"value of {option}", str(value), get_args(choices))
     if not np.isfinite(x).all():

@@ -54,19 +54,34 @@ def random_group(
             reward = float(success and last) + (float(rng.choice([-0.1, 0.0, 0.5])) if dense else 0.0)
             turns.append(
                 Turn(
-                    f"s{state}", f"a{action}", after, reward=reward, parsed=bool(rng.random() > 0.1),
-                    effective=after != f"s{state}", cost=float(costs[state, action]), observation=_text(rng, task),
-                    thought=_text(rng, task), text_key=_text_key(f"s{state}", t), **_retrieval(rng, task),
+                    f"s{state}",
+                    f"a{action}",
+                    after,
+                    reward=reward,
+                    parsed=bool(rng.random() > 0.1),
+                    effective=after != f"s{state}",
+                    cost=float(costs[state, action]),
+                    observation=_text(rng, task),
+                    thought=_text(rng, task),
+                    text_key=_text_key(f"s{state}", t),
+                    **_retrieval(rng, task),
                 )
-            )  # fmt: skip
+            )
             state = int(moves[state, action])
         reason: StopReason = "success" if success else ("failed", "env_limit")[int(rng.integers(2))]
         members.append(
             Trajectory(
-                f"t{i}", "g", "task", tuple(turns), success, float(success), reason, turns[-1].next_state_key,
+                f"t{i}",
+                "g",
+                "task",
+                tuple(turns),
+                success,
+                float(success),
+                reason,
+                turns[-1].next_state_key,
                 final_text_key=_text_key(turns[-1].next_state_key, length),
             )
-        )  # fmt: skip
+        )
     if values or token_values:
         members = _annotated(members, values, token_values, np.random.default_rng(int(rng.integers(2**63))))
     return Group(tuple(members), task)

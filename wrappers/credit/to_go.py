@@ -29,9 +29,14 @@ def returns_to_go(group: Group, rewards: Floats, discount: float) -> Floats:
 def centred(group: Group, returns: Floats, labels: NDArray[np.int64], *, singleton: SingletonScore = "zero") -> Floats:
     """float64 (M,): returns (M,) minus the mean of the turns with the same label, their own included."""
     return normalize(
-        returns, labels.astype(np.int32), int(labels.max(initial=0)) + 1, scale="none", singleton=singleton,
-        quantity="return to go", rows=group.episode_index.stored,
-    )  # fmt: skip
+        returns,
+        labels.astype(np.int32),
+        int(labels.max(initial=0)) + 1,
+        scale="none",
+        singleton=singleton,
+        quantity="return to go",
+        rows=group.episode_index.stored,
+    )
 
 
 def against_others(group: Group, returns: Floats) -> Floats:

@@ -279,11 +279,7 @@ class StateGraph:
         distance = self.distances()
         for i, name in enumerate(self.keys):
             graph.add_node(
-                i,
-                key=name,
-                kind=KIND_NAMES[int(self.kind[i])],
-                visits=int(self.visits[i]),
-                distance=float(distance[i]),
+                i, key=name, kind=KIND_NAMES[int(self.kind[i])], visits=int(self.visits[i]), distance=float(distance[i])
             )
         for s, a, t, c, k in zip(*(column.tolist() for column in self.edges), strict=True):
             graph.add_edge(s, t, key=self.actions[a], action=self.actions[a], cost=c, count=k)

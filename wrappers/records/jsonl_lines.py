@@ -186,11 +186,7 @@ _TRAJECTORY_REQUIRED = {name for name, default in _TRAJECTORY_DEFAULTS.items() i
 
 
 def _decode(
-    data: Any,
-    subject: str,
-    decoders: Mapping[str, Callable[[Any], Any]],
-    required: Set[str],
-    skip: Collection[str],
+    data: Any, subject: str, decoders: Mapping[str, Callable[[Any], Any]], required: Set[str], skip: Collection[str]
 ) -> dict[str, Any]:
     if type(data) is not dict:
         raise TrajectoryError(f"{subject}: expected an object, got {type(data).__name__}")

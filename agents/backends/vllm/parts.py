@@ -89,8 +89,12 @@ def completion_parameters(sampling: Sampling, end_ids: frozenset[int]) -> dict[s
 def probe_parameters(tokens: int) -> dict[str, Any]:
     """Sampling parameters of the probe."""
     return {
-        "temperature": 0.0, "max_tokens": tokens, "logprobs": PROBE_LOGPROBS, "ignore_eos": True, "detokenize": False,
-    }  # fmt: skip
+        "temperature": 0.0,
+        "max_tokens": tokens,
+        "logprobs": PROBE_LOGPROBS,
+        "ignore_eos": True,
+        "detokenize": False,
+    }
 
 
 def probe_result(output: Any) -> ProbeResult:

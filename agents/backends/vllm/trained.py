@@ -18,13 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import (
-    Completion,
-    GenerationError,
-    GenerationRequest,
-    Sampling,
-    WeightPushError,
-)
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, WeightPushError
 from creditflow.agents.backends.engine import ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
@@ -33,11 +27,7 @@ from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.models.lora import has_adapter, merged_weights
 from creditflow.agents.models.vision import text_config
 
-__all__ = [
-    "VllmTrainedBackend",
-    "checkpoint_tensors",
-    "probe_differences",
-]
+__all__ = ["VllmTrainedBackend", "checkpoint_tensors", "probe_differences"]
 
 PROBE_TOKENS: Final = 4
 # allowed differences of log-probabilities: the largest in float32, the mean in coarser formats, where single unlikely

@@ -31,19 +31,32 @@ __all__ = ["DTYPES", "import_model"]
 DTYPES: Final = ("float32", "bfloat16", "float16")
 MAX_MODEL: Final = 2**36  # bytes of a GGUF file in a wheel
 PARTS: Final = {
-    "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
-}  # fmt: skip
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
 TOP: Final = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # fields of the architecture: their names in the configuration; "" for those that are only checked
 SIZES: Final = {
-    "context_length": "max_position_embeddings", "embedding_length": "hidden_size", "block_count": "num_hidden_layers",
-    "feed_forward_length": "intermediate_size", "attention.head_count": "num_attention_heads",
-    "attention.head_count_kv": "num_key_value_heads", "attention.layer_norm_rms_epsilon": "rms_norm_eps",
-    "rope.freq_base": "rope_theta", "rope.dimension_count": "", "vocab_size": "", "attention.key_length": "",
+    "context_length": "max_position_embeddings",
+    "embedding_length": "hidden_size",
+    "block_count": "num_hidden_layers",
+    "feed_forward_length": "intermediate_size",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "rope.freq_base": "rope_theta",
+    "rope.dimension_count": "",
+    "vocab_size": "",
+    "attention.key_length": "",
     "attention.value_length": "",
-}  # fmt: skip
+}
 
 
 def import_model(
@@ -123,17 +136,24 @@ def _config(file: GgufFile) -> dict[str, Any]:
         raise DataError(f"{heads} heads, {kv_heads} of keys and values, do not divide a model of width {width}")
     vocabulary = len(fields.get("tokenizer.ggml.tokens", ()))
     for key, expected in (
-        ("rope.dimension_count", width // heads), ("attention.key_length", width // heads),
-        ("attention.value_length", width // heads), ("vocab_size", vocabulary),
-    ):  # fmt: skip
+        ("rope.dimension_count", width // heads),
+        ("attention.key_length", width // heads),
+        ("attention.value_length", width // heads),
+        ("vocab_size", vocabulary),
+    ):
         if stated.get(key, expected) != expected:
             raise DataError(f"llama.{key} is {short_repr(stated[key])}; only {expected}, its usual value, is read")
     theta = config["rope_theta"]
     return config | {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "vocab_size": vocabulary,
-        "rope_parameters": {"rope_theta": theta, "rope_type": "default"}, "attention_bias": False, "mlp_bias": False,
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "vocab_size": vocabulary,
+        "rope_parameters": {"rope_theta": theta, "rope_type": "default"},
+        "attention_bias": False,
+        "mlp_bias": False,
         "tie_word_embeddings": "output.weight" not in file.tensors,
-    }  # fmt: skip
+    }
 
 
 def _size(stated: Mapping[str, Any], key: str) -> Any:
@@ -155,10 +175,16 @@ def _shapes(config: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]
     width, inner, vocabulary = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     key_width = width // config["num_attention_heads"] * config["num_key_value_heads"]
     shapes = {
-        "attn_norm": (width,), "ffn_norm": (width,), "attn_q": (width, width), "attn_k": (key_width, width),
-        "attn_v": (key_width, width), "attn_output": (width, width), "ffn_gate": (inner, width),
-        "ffn_up": (inner, width), "ffn_down": (width, inner),
-    }  # fmt: skip
+        "attn_norm": (width,),
+        "ffn_norm": (width,),
+        "attn_q": (width, width),
+        "attn_k": (key_width, width),
+        "attn_v": (key_width, width),
+        "attn_output": (width, width),
+        "ffn_gate": (inner, width),
+        "ffn_up": (inner, width),
+        "ffn_down": (width, inner),
+    }
     expected = {
         f"blk.{layer}.{matrix}.weight": (f"model.layers.{layer}.{PARTS[matrix]}.weight", shape)
         for layer in range(config["num_hidden_layers"])

@@ -23,7 +23,19 @@ __all__ = ["FORMATS", "GgufFile", "GgufTensor", "open_gguf"]
 MAX_HEADER: Final = 32 * 2**20  # bytes before the tensors; a vocabulary of 128,000 pieces and its merges have 8 MB
 MAX_DIMENSIONS: Final = 4
 MAX_ALIGNMENT: Final = 2**16
-SCALARS: Final = {0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "<u1", 10: "<u8", 11: "<i8", 12: "<f8"}  # fmt: skip
+SCALARS: Final = {
+    0: "<u1",
+    1: "<i1",
+    2: "<u2",
+    3: "<i2",
+    4: "<u4",
+    5: "<i4",
+    6: "<f4",
+    7: "<u1",
+    10: "<u8",
+    11: "<i8",
+    12: "<f8",
+}
 BOOLEAN, TEXT, LIST = 7, 8, 9
 
 
@@ -37,15 +49,42 @@ class Format:
 
 
 FORMATS: Final = {
-    0: Format("F32", 1, 4), 1: Format("F16", 1, 2), 2: Format("Q4_0", 32, 18), 3: Format("Q4_1", 32, 20),
-    8: Format("Q8_0", 32, 34), 30: Format("BF16", 1, 2),
-}  # fmt: skip
+    0: Format("F32", 1, 4),
+    1: Format("F16", 1, 2),
+    2: Format("Q4_0", 32, 18),
+    3: Format("Q4_1", 32, 20),
+    8: Format("Q8_0", 32, 34),
+    30: Format("BF16", 1, 2),
+}
 # other formats of ggml, for messages
 _OTHERS: Final = {
-    6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS",
-    17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16",
-    26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
-}  # fmt: skip
+    6: "Q5_0",
+    7: "Q5_1",
+    9: "Q8_1",
+    10: "Q2_K",
+    11: "Q3_K",
+    12: "Q4_K",
+    13: "Q5_K",
+    14: "Q6_K",
+    15: "Q8_K",
+    16: "IQ2_XXS",
+    17: "IQ2_XS",
+    18: "IQ3_XXS",
+    19: "IQ1_S",
+    20: "IQ4_NL",
+    21: "IQ3_S",
+    22: "IQ2_S",
+    23: "IQ4_XS",
+    24: "I8",
+    25: "I16",
+    26: "I32",
+    27: "I64",
+    28: "F64",
+    29: "IQ1_M",
+    34: "TQ1_0",
+    35: "TQ2_0",
+    39: "MXFP4",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,10 @@ from builder.repository import ADDRESS, MADE, NOT_RUN, REPOSITORY, ROOT, WRITTEN
 __all__ = ["RUNNABLE", "blocks_of", "deeper", "mark_text", "prose", "staged_text", "table"]
 
 RUNNABLE: Final = ("sh", "console", "python", "pycon")
-_FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*) ?(?P<mark>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=ticks) *$", re.M | re.S)  # fmt: skip
+_FENCE: Final = re.compile(
+    r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*) ?(?P<mark>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=ticks) *$",
+    re.M | re.S,
+)
 _LINK: Final = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
 _INTERVAL: Final = re.compile(r"\[([-+−.\d]+), ([-+−.\d]+)\]")
 

@@ -8,18 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "ADDRESS",
-    "APPENDED",
-    "MADE",
-    "NOT_RUN",
-    "PAGES",
-    "REPOSITORY",
-    "ROOT",
-    "RUN",
-    "WRITTEN",
-    "read",
-]
+__all__ = ["ADDRESS", "APPENDED", "MADE", "NOT_RUN", "PAGES", "REPOSITORY", "ROOT", "RUN", "WRITTEN", "read"]
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 WRITTEN: Final = "assets/site/pages/"  # pages written for the site
@@ -70,7 +59,10 @@ def _anchor(path: str) -> str:
 MADE: Final[Mapping[str, str]] = {
     **{path: page for page, path in PAGES.items()},
     **{path: f"{page}#{_anchor(path)}" for page, paths in APPENDED.items() for path in paths},
-    **{f"wrappers/credit/states/{name}.py": f"schemes/{name}" for name in ("blend", "gigpo", "graphgpo", "grouptd", "rewardflow")},
+    **{
+        f"wrappers/credit/states/{name}.py": f"schemes/{name}"
+        for name in ("blend", "gigpo", "graphgpo", "grouptd", "rewardflow")
+    },
     "assets/site/papers.toml": "reference/paper_index",
     **{f"envs/{name}/README.md": f"environments/{name}" for name in ("alfworld", "sokoban", "webshop", "wikisearch")},
     "envs/info.py": "reference/info",
@@ -82,7 +74,7 @@ MADE: Final[Mapping[str, str]] = {
     "wrappers/credit/SCHEMES.md": "schemes/index",
     "wrappers/credit/entities/egrpo.py": "schemes/egrpo",
     "wrappers/records/trajectory.py": "reference/log",
-}  # fmt: skip
+}
 
 # pages of the repository whose blocks without a mark run in the tier docs, beside those written for the site
 RUN: Final = (

@@ -73,7 +73,11 @@ def compare_games(path: str, found: Iterable[Item], rows: Sequence[PanelRow]) ->
     listed = {(row.split, row.locator["path"]): row.task_id for row in rows}
     splits = {row.split for row in rows}
     return verify(
-        "alfworld", MANIFEST, path, listed, found,
+        "alfworld",
+        MANIFEST,
+        path,
+        listed,
+        found,
         parts=[split for split in SPLITS if split in splits],
         source="`alfworld-download` gets the release",
-    )  # fmt: skip
+    )

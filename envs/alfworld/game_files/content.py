@@ -35,9 +35,7 @@ __all__ = [
 ]
 
 FORMAT = 1
-AFFORDANCES = (
-    "cleanable", "coolable", "heatable", "isreceptacleobject", "pickupable", "sliceable", "toggleable",
-)  # fmt: skip
+AFFORDANCES = ("cleanable", "coolable", "heatable", "isreceptacleobject", "pickupable", "sliceable", "toggleable")
 STATES = ("isclean", "iscool", "ishot", "issliced", "istoggled")
 MAX_THINGS = 2_000  # receptacles or objects of one game; released games have at most 68
 

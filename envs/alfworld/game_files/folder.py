@@ -12,15 +12,7 @@ from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
 from creditflow.envs.reading.json_text import read_json
 
-__all__ = [
-    "FOLDER_SPLITS",
-    "GAME_FILE",
-    "expanded",
-    "find_root",
-    "game_paths",
-    "list_games",
-    "task_type_of",
-]
+__all__ = ["FOLDER_SPLITS", "GAME_FILE", "expanded", "find_root", "game_paths", "list_games", "task_type_of"]
 
 GAME_FILE: Final = "game.tw-pddl"
 FOLDER_SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")

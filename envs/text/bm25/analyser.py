@@ -41,7 +41,27 @@ _STEP2 = {
     "logi": "log",
 }
 _STEP3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
-_STEP4 = ("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti", "ous", "ive", "ize")  # fmt: skip
+_STEP4 = (
+    "al",
+    "ance",
+    "ence",
+    "er",
+    "ic",
+    "able",
+    "ible",
+    "ant",
+    "ement",
+    "ment",
+    "ent",
+    "ion",
+    "ou",
+    "ism",
+    "ate",
+    "iti",
+    "ous",
+    "ive",
+    "ize",
+)
 _SHAPES = str.maketrans({chr(code): "v" if chr(code) in "aeiou" else "c" for code in range(128)})
 
 
@@ -177,7 +197,15 @@ _FIXED = (
     | {"\uff9e": "e", "\uff9f": "e"}
 )
 # blocks of scripts written without spaces (line breaking class SA)
-_SOUTH_EAST_ASIAN = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x1950, 0x19DF), (0x1A20, 0x1AAF), (0xA9E0, 0xA9FF), (0xAA60, 0xAADF))  # fmt: skip
+_SOUTH_EAST_ASIAN = (
+    (0x0E00, 0x0EFF),
+    (0x1000, 0x109F),
+    (0x1780, 0x17FF),
+    (0x1950, 0x19DF),
+    (0x1A20, 0x1AAF),
+    (0xA9E0, 0xA9FF),
+    (0xAA60, 0xAADF),
+)
 
 
 def _character_class(char: str) -> str:

@@ -25,8 +25,18 @@ from creditflow.envs.text.plain_text import plain_text
 
 __all__ = ["TextEncoder", "encoder_digest"]
 
-_FILES: Final = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
-                 "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model")  # fmt: skip
+_FILES: Final = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
 _CHUNK: Final = 1 << 22
 
 
@@ -159,9 +169,13 @@ def _open_network(folder: str | Path, device: str) -> Any:
         where = "cuda" if torch.cuda.is_available() else "cpu"
     with loading(f"cannot open {str(folder)!r} as a text encoder"):
         network, report = AutoModel.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True,
+            folder,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
             output_loading_info=True,
-        )  # fmt: skip
+        )
         if network.config.is_encoder_decoder:
             network = network.get_encoder()
     # the pooler of BERT-class models is a layer after the hidden states, which many encoders are saved without

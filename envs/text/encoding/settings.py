@@ -15,8 +15,14 @@ __all__ = ["POOLINGS", "EncoderSettings", "folder_settings", "settings_from_json
 POOLINGS: Final = ("mean", "cls", "last")
 MAX_TOKENS: Final = 1 << 20
 MAX_PREFIX: Final = 10_000  # characters
-_FLAGS: Final = {"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "last", "max_tokens": "max",
-                 "mean_sqrt_len_tokens": "mean_sqrt_len", "weightedmean_tokens": "weightedmean"}  # fmt: skip
+_FLAGS: Final = {
+    "cls_token": "cls",
+    "mean_tokens": "mean",
+    "lasttoken": "last",
+    "max_tokens": "max",
+    "mean_sqrt_len_tokens": "mean_sqrt_len",
+    "weightedmean_tokens": "weightedmean",
+}
 _PASSAGE_PROMPTS: Final = ("passage", "document", "corpus")  # names of the same prompt in different releases
 
 
@@ -148,9 +154,11 @@ def _inside(folder: Path, name: Any) -> Path:
 def _pooling(path: Path) -> str:
     data = _read(path)
     named = data.get("pooling_mode")
-    modes = [named] if isinstance(named, str) else [
-        name for flag, name in _FLAGS.items() if data.get(f"pooling_mode_{flag}") is True
-    ]  # fmt: skip
+    modes = (
+        [named]
+        if isinstance(named, str)
+        else [name for flag, name in _FLAGS.items() if data.get(f"pooling_mode_{flag}") is True]
+    )
     modes = ["last" if mode == "lasttoken" else mode for mode in modes]
     if len(modes) != 1 or modes[0] not in POOLINGS:
         raise DataError(f"{path}: unknown pooling {' and '.join(modes) or '(none)'}; known: {', '.join(POOLINGS)}")

@@ -113,10 +113,14 @@ def check_shop(
     for asin, digests in manifest.human.items():
         listed |= {("human", f"{asin}/{number}"): digest for number, digest in enumerate(digests)}
     return verify(
-        "webshop", MANIFEST, str(folder), listed, _items(find_files(folder), manifest, watch),
+        "webshop",
+        MANIFEST,
+        str(folder),
+        listed,
+        _items(find_files(folder), manifest, watch),
         parts=[part for part in PARTS if part in parts],
         source="WebShop's `setup.sh -d small` fetches the released files; goals, prices or search results differ",
-    )  # fmt: skip
+    )
 
 
 def _items(

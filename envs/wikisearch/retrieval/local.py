@@ -45,12 +45,9 @@ class LocalRetriever:
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` passages for each query."""
         return [
-            [
-                Hit(self.corpus.passage(row), score)
-                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
-            ]
+            [Hit(self.corpus.passage(row), score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
             for rows, scores in self.index.rank(queries, k)
-        ]  # fmt: skip
+        ]
 
     def rows(self, query: str, k: int) -> tuple[int, ...]:
         """Rows of the best ``k`` passages for a query."""

@@ -155,11 +155,7 @@ DIALECTS: Final = ("both", "search_r1", "rewardflow")
 
 
 def create_app(
-    retriever: Retriever,
-    *,
-    topk: int = 3,
-    dialect: str = "both",
-    limits: ServerLimits | None = None,
+    retriever: Retriever, *, topk: int = 3, dialect: str = "both", limits: ServerLimits | None = None
 ) -> Starlette:
     """The server as an ASGI application.
 

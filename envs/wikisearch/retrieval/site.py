@@ -20,14 +20,7 @@ from creditflow.envs.wikisearch.render import searchable
 from creditflow.envs.wikisearch.retrieval.base import SITE, Corpus, Passage, Ranking, RowIndex, site_url
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 
-__all__ = [
-    "ENTRY",
-    "SiteCorpus",
-    "SiteOptions",
-    "SiteRetriever",
-    "open_site",
-    "page_of_url",
-]
+__all__ = ["ENTRY", "SiteCorpus", "SiteOptions", "SiteRetriever", "open_site", "page_of_url"]
 
 ENTRY: Final = "entry:"  # begins the ids of entries of result lists
 DEPTH: Final = 4  # passages ranked for each page that is listed: pages with several good passages are listed once

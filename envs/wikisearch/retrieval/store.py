@@ -165,9 +165,15 @@ def open_corpus(path: str) -> LocalRetriever:
 
 @lru_cache(maxsize=4)
 def open_engine(
-    *, corpus: str = "", index: str = "", engine: str = "auto", memory: str = "", threads: int = 1,
-    encoder: str = "", device: str = "auto",
-) -> LocalRetriever:  # fmt: skip
+    *,
+    corpus: str = "",
+    index: str = "",
+    engine: str = "auto",
+    memory: str = "",
+    threads: int = 1,
+    encoder: str = "",
+    device: str = "auto",
+) -> LocalRetriever:
     """A search engine over passages on disk; cached in this process.
 
     Args:

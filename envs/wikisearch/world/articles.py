@@ -18,9 +18,19 @@ from creditflow.envs.wikisearch.world.words import WORDS, by_relation
 __all__ = ["Article", "Fact", "article", "fact_objects", "passages"]
 
 MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
-)  # fmt: skip
+)
 FIRST_PART: Final = 7  # sentences of an article's first passage
 ALIAS_ONE_IN: Final = 3  # one mention in three uses the alias, where the name has one
 
@@ -65,10 +75,21 @@ def fact_objects(world: World, kind: str, i: int) -> dict[str, tuple[str, int] |
 
 
 _OBJECT: Final = {
-    "birth_place": "place", "teacher": "person", "employer": "organisation", "architect": "person", "twin": "place",
-    "creator": "person", "publisher": "organisation", "setting": "place", "dedicatee": "person", "founder": "person",
-    "seat": "place", "winner": "person", "organiser": "organisation", "host": "place",
-}  # fmt: skip
+    "birth_place": "place",
+    "teacher": "person",
+    "employer": "organisation",
+    "architect": "person",
+    "twin": "place",
+    "creator": "person",
+    "publisher": "organisation",
+    "setting": "place",
+    "dedicatee": "person",
+    "founder": "person",
+    "seat": "place",
+    "winner": "person",
+    "organiser": "organisation",
+    "host": "place",
+}
 
 
 def _literal(world: World, kind: str, name: str, i: int) -> str:

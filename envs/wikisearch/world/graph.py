@@ -324,10 +324,10 @@ class _Maker:
             terms.append(terms[-1] + 6 + self.sampled("organisation", f"term.{k}", 14))
         heads = [
             self.sample_or_nearest("organisation", f"head.{k}", terms[k] - 60, terms[k + 1] - 24) for k in range(HEADS)
-        ]  # fmt: skip
+        ]
         members = [
             self.sample_or_nearest("organisation", f"member.{k}", founded - 60, founded - 20) for k in range(MEMBERS)
-        ]  # fmt: skip
+        ]
         self.number["organisation", "founded"] = founded
         self.to |= {
             ("organisation", "founder"): founder,

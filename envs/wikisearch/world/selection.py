@@ -106,9 +106,15 @@ def copied_queries(encyclopedia: Encyclopedia, question: Question) -> list[str]:
 
 # (kind, hops) of each stratum; a round selects one question per stratum
 STRATA: Final = (
-    ("bridge", 2), ("bridge", 3), ("bridge", 4), ("comparison", 4), ("intersection", 3), ("temporal", 3), ("bridge", 2),
+    ("bridge", 2),
     ("bridge", 3),
-)  # fmt: skip
+    ("bridge", 4),
+    ("comparison", 4),
+    ("intersection", 3),
+    ("temporal", 3),
+    ("bridge", 2),
+    ("bridge", 3),
+)
 SPLITS: Final = ("train",) * 7 + ("valid",) + ("test",) * 2
 TOP_K: Final = 3  # results per search that a searcher is assumed to get
 MAX_CALLS: Final = 8

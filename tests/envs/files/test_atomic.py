@@ -182,10 +182,7 @@ def test_a_held_lock_is_an_error_and_a_kill_releases_it(tmp_path: Path) -> None:
     with process(HOLDS, out) as (holder, _):
         alias.symlink_to(out.parent)
         for name in (out, alias / "log.jsonl", out.parent / ".." / "new" / "log.jsonl"):
-            with (
-                pytest.raises(BusyError, match=r"log\.jsonl: another command is writing there"),
-                locked(name),
-            ):
+            with pytest.raises(BusyError, match=r"log\.jsonl: another command is writing there"), locked(name):
                 pass
         holder.send_signal(signal.SIGKILL)
         holder.wait()

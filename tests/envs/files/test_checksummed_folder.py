@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.checksummed_folder import (
-    HEADER,
-    ChecksummedFolder,
-    _header_checksum,
-    write_checksums,
-)
+from creditflow.envs.files.checksummed_folder import HEADER, ChecksummedFolder, _header_checksum, write_checksums
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 

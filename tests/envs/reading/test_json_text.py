@@ -21,9 +21,7 @@ from creditflow.envs.reading.limits import JSON, Limits
 SCALARS = st.none() | st.booleans() | st.integers(-(2**128), 2**128) | st.floats(allow_nan=False, allow_infinity=False)
 KEYS = st.text(st.characters(), max_size=4)  # lone surrogates too
 VALUES = st.recursive(
-    SCALARS | KEYS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=20,
+    SCALARS | KEYS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=20
 )
 
 

@@ -128,8 +128,7 @@ def test_move_actions_do_not_push():
 
 
 @pytest.mark.parametrize(
-    ("preset", "rewards"),
-    [("sparse", [0, 0, 1]), ("ten", [0, 0, 10]), ("gym_sokoban", [-0.1, -0.1, 10.9])],
+    ("preset", "rewards"), [("sparse", [0, 0, 1]), ("ten", [0, 0, 10]), ("gym_sokoban", [-0.1, -0.1, 10.9])]
 )
 def test_reward_presets(preset, rewards):
     env = creditflow.make("sokoban", level=CORRIDOR, reward=preset)

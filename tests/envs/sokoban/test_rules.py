@@ -6,15 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.sokoban import parse_level
-from creditflow.envs.sokoban.rules import (
-    BOX_ON_TARGET,
-    direction_offsets,
-    grid,
-    move,
-    solved,
-    to_cell,
-    to_position,
-)
+from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, to_cell, to_position
 
 LEVEL = parse_level("########\n#  .   #\n# $+$* #\n# $$ . #\n# .    #\n########")
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))

@@ -48,12 +48,7 @@ def test_the_grammar_accepts_exactly_what_the_dialect_plays_as_it_was_meant(name
 
 
 @EVERY
-@given(
-    thought=WORDS,
-    item=WORDS,
-    tool=st.sampled_from(get_args(Tool)),
-    space=st.sampled_from(["", " ", "\n\n"]),
-)
+@given(thought=WORDS, item=WORDS, tool=st.sampled_from(get_args(Tool)), space=st.sampled_from(["", " ", "\n\n"]))
 def test_a_written_turn_is_accepted_and_read_as_its_thought_and_its_call(
     name: str, thought: str, item: str, tool: Tool, space: str
 ) -> None:

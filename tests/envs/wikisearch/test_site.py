@@ -24,13 +24,7 @@ from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import SITE, MemoryCorpus, Passage, site_url
 from creditflow.envs.wikisearch.retrieval.local import best_overlap, index_passages
-from creditflow.envs.wikisearch.retrieval.site import (
-    ENTRY,
-    SiteOptions,
-    SiteRetriever,
-    open_site,
-    page_of_url,
-)
+from creditflow.envs.wikisearch.retrieval.site import ENTRY, SiteOptions, SiteRetriever, open_site, page_of_url
 from creditflow.envs.wikisearch.rules import Reader, title_lexicon
 from creditflow.train.rollout import play_groups
 from creditflow.wrappers.group_env import GroupEnv

@@ -33,13 +33,7 @@ from evidence.language_models.work import WORK, LanguageModelWork, LearningWork,
 from creditflow.envs.files.appended import read_appended
 from creditflow.train.rollout.workers.pool import open_job_pool
 
-__all__ = [
-    "METHODS",
-    "SETTINGS",
-    "SIZES",
-    "UNFINISHED",
-    "work_of",
-]
+__all__ = ["METHODS", "SETTINGS", "SIZES", "UNFINISHED", "work_of"]
 
 # by size in millions of parameters; all but the first have more layers and wider ones
 SIZES: Final[Mapping[str, NetworkSize]] = {

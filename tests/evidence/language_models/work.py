@@ -120,17 +120,7 @@ class LanguageModelWork:
 
 
 METHODS: Final = (
-    *(
-        "grpo",
-        "rloo",
-        "gigpo",
-        "graphgpo",
-        "rewardflow",
-        "hgpo",
-        "g2po",
-        "blend",
-        "grouptd",
-    ),
+    *("grpo", "rloo", "gigpo", "graphgpo", "rewardflow", "hgpo", "g2po", "blend", "grouptd"),
     *("mt_ppo[linear]", "stateless", "oracle_adv"),
 )
 

@@ -9,17 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.settings.estimators import register_estimators
-from evidence.settings.run import (
-    FACTORS,
-    Setting,
-    half,
-    layout_seed,
-    measure,
-    one_at_a_time,
-    rows_of,
-    run,
-    settings,
-)
+from evidence.settings.run import FACTORS, Setting, half, layout_seed, measure, one_at_a_time, rows_of, run, settings
 from evidence.settings.tables import FILTERS, close, leads_of
 
 HERE = Path(__file__).parent

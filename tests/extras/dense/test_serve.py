@@ -97,12 +97,7 @@ def test_answers_do_not_depend_on_what_is_asked_at_the_same_time(engine: LocalRe
 
 @pytest.mark.parametrize(
     "body",
-    [
-        {"queries": ["market"] * 5},
-        {"queries": ["x" * 201]},
-        {"queries": ["market"], "topk": 7},
-        {"queries": "market"},
-    ],
+    [{"queries": ["market"] * 5}, {"queries": ["x" * 201]}, {"queries": ["market"], "topk": 7}, {"queries": "market"}],
 )
 def test_requests_beyond_the_limits_are_rejected(engine: LocalRetriever, body: dict[str, Any]) -> None:
     limits = ServerLimits(queries=4, query_chars=200, topk=6)

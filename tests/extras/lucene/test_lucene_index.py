@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.shared_data import shared_file
-from helpers.worlds.retrieval_contract import (
-    CHECKS,
-    HARMS,
-    PASSAGES,
-    check_damage,
-    real_questions,
-)
+from helpers.worlds.retrieval_contract import CHECKS, HARMS, PASSAGES, check_damage, real_questions
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.wikisearch.env import WikiSearchEnv

@@ -179,11 +179,7 @@ def test_splitting_shuffling_and_padding_keep_every_row_with_its_advantages(
         ("dapo", "token_mean", {"play": windowed, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
         ("bnpo", "token_mean", {"play": windowed}),
         ("bnpo", "token_mean", {}),
-        (
-            "cispo",
-            "token_mean",
-            {"epsilon_high": 5.0},
-        ),  # CISPO: the largest ratio itself, not its distance from 1
+        ("cispo", "token_mean", {"epsilon_high": 5.0}),  # CISPO: the largest ratio itself, not its distance from 1
         ("grpo", "trajectory_mean", {}),
         ("grpo", "trajectory_mean", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
     ],

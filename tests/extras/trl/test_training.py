@@ -245,9 +245,7 @@ def test_evaluation_plays_its_own_episodes(trainer_of: Callable[..., Any]) -> No
     assert 0.0 <= result["eval_success"] <= 1.0
 
 
-def test_a_scheme_with_another_aggregation_is_rejected_unless_trls_is_selected(
-    trainer_of: Callable[..., Any],
-) -> None:
+def test_a_scheme_with_another_aggregation_is_rejected_unless_trls_is_selected(trainer_of: Callable[..., Any]) -> None:
     with pytest.raises(ConfigError, match="loss types that fit: grpo"):
         trainer_of(credit.make("grouptd"), max_steps=1).train()
     trainer_of(credit.make("grouptd"), max_steps=1, loss_type="grpo").train()

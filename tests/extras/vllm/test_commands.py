@@ -68,13 +68,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three iterations that sample with vLLM; it starts from a model that was trained with transformers."""
     start, out = tmp_path_factory.mktemp("start"), tmp_path_factory.mktemp("run")
     train(start, "sft.episodes=150", "sft.steps=60", "update.iterations=0")
-    train(
-        out,
-        f"model.path={start / 'model'}",
-        "sft.steps=0",
-        "generation.backend=vllm",
-        "update.iterations=3",
-    )
+    train(out, f"model.path={start / 'model'}", "sft.steps=0", "generation.backend=vllm", "update.iterations=3")
     return out
 
 

@@ -24,9 +24,7 @@ from fuzz.target import MismatchError, Target
 PATIENCE = 40.0  # seconds after which a server must respond to another client
 REJECTED = b"@rejected\n"  # a trap to which the response must not be a success
 MANY = b"@many:"  # a trap: this many concurrent posts
-COMMANDS = {
-    "search": ("-m", "creditflow.train", "serve", "search", "--articles", "300", "--port", "PORT"),
-}
+COMMANDS = {"search": ("-m", "creditflow.train", "serve", "search", "--articles", "300", "--port", "PORT")}
 _RUNNING: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
 
 
@@ -151,7 +149,7 @@ BODIES = {
         ("/retrieve", {"queries": ["old town", "x"], "topk": 2, "return_scores": True}),
         ("/retrieve", {"query": "old town", "topk": 2}),
         ("/access", {"urls": ["Elm", "http://x/y?title=Elm"]}),
-    ),
+    )
 }
 
 

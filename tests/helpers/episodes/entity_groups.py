@@ -12,12 +12,7 @@ from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 # Inception → Nolan → London (the answer); science fiction hangs on Inception, 3 edges away
 FILM: Mapping[str, Any] = {
-    "entities": [
-        "Inception",
-        {"name": "Christopher Nolan", "aliases": ["Nolan"]},
-        "London",
-        "Science Fiction",
-    ],
+    "entities": ["Inception", {"name": "Christopher Nolan", "aliases": ["Nolan"]}, "London", "Science Fiction"],
     "edges": [
         ["Inception", "director", "Christopher Nolan"],
         ["Christopher Nolan", "place of birth", "London"],

@@ -11,10 +11,7 @@ from creditflow.envs.wikisearch.retrieval.engines.dense_index import DenseOption
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 
-KINDS: dict[str, dict[str, Any]] = {
-    "exact": {},
-    "float32": {"precision": "float32"},
-}
+KINDS: dict[str, dict[str, Any]] = {"exact": {}, "float32": {"precision": "float32"}}
 
 
 def build_index(path: Path, encoder: Path, engine: str = "dense", passages: Any = PASSAGES, **options: Any) -> Path:

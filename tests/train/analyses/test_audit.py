@@ -10,12 +10,7 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.train.analyses.audit import audit
-from creditflow.train.analyses.audit_advice import (
-    audit_text,
-    recommendation_text,
-    recommended,
-    warnings,
-)
+from creditflow.train.analyses.audit_advice import audit_text, recommendation_text, recommended, warnings
 from creditflow.train.cli import main
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
 

@@ -15,10 +15,7 @@ from creditflow.train.commands.doctor import machine, packages_of
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: Mapping[str, list[str]] = PROJECT["optional-dependencies"]
-LINES = [
-    *PROJECT["dependencies"],
-    *(f'{line}; extra == "{name}"' for name, lines in EXTRAS.items() for line in lines),
-]
+LINES = [*PROJECT["dependencies"], *(f'{line}; extra == "{name}"' for name, lines in EXTRAS.items() for line in lines)]
 GAMES = "ALFWorld's released games"
 
 

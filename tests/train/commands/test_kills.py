@@ -54,11 +54,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     messages.write_text(
         "".join(json.dumps({"messages": talk, "reward": 1.0, "id": f"e{i}", "task_id": "t"}) + "\n" for i in range(40))
     )
-    return {
-        "LOG": str(log),
-        "PASSAGES": str(passages),
-        "MESSAGES": str(messages),
-    }
+    return {"LOG": str(log), "PASSAGES": str(passages), "MESSAGES": str(messages)}
 
 
 @pytest.fixture(scope="module")

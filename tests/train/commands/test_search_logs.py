@@ -22,8 +22,7 @@ def search_log(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
-    [("gdcr", "Best distance"), ("egrpo", "Match rate"), ("rewardflow", "Unique among visited")],
+    ("name", "shown"), [("gdcr", "Best distance"), ("egrpo", "Match rate"), ("rewardflow", "Unique among visited")]
 )
 def test_an_analysis_is_a_program_that_prints_a_table_or_json(name, shown, search_log, capsys):
     if name == "egrpo":

@@ -130,10 +130,7 @@ def bases() -> list[TrainConfig]:
             update={"loss": {"aggregation": "constant", "normaliser": 64}},
             sft={"log": "chats.jsonl", "episodes": 8},
         ),
-        settings_of(
-            verl={"ray": "auto", "gpus": 8},
-            rollout={"tasks": 16, "branching": {"max_trajectories": 9}},
-        ),
+        settings_of(verl={"ray": "auto", "gpus": 8}, rollout={"tasks": 16, "branching": {"max_trajectories": 9}}),
     ]
 
 

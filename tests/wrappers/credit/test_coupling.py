@@ -39,12 +39,7 @@ def test_only_schemes_that_say_so_couple_groups(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("mt_ppo", {}),
-        ("ppo_gae", {}),
-        ("rewardflow", {"propagation": "first_seen_rewards"}),
-    ],
+    ("name", "options"), [("mt_ppo", {}), ("ppo_gae", {}), ("rewardflow", {"propagation": "first_seen_rewards"})]
 )
 def test_schemes_that_say_so_score_a_group_by_its_batch(name: str, options: dict[str, Any]) -> None:
     scheme = credit.make(name, **options)

@@ -209,10 +209,7 @@ def test_with_unequal_costs_far_plus_one_prefers_a_dead_state_to_an_expensive_su
 # -- similarity ---------------------------------------------------------------------------------------------------------
 def nearly_equal_pages():
     page = "page with results {} and a long common text that makes the two nearly equal"
-    return group(
-        walk(["s", page.format(1), "g"], name="won"),
-        walk(["s", page.format(2), "x"], "failed", name="lost"),
-    )
+    return group(walk(["s", page.format(1), "g"], name="won"), walk(["s", page.format(2), "x"], "failed", name="lost"))
 
 
 def test_similarity_merges_nodes_but_not_the_compared_states():

@@ -52,11 +52,7 @@ def mixed_world() -> Group:
 def winning_world() -> Group:
     """One stops without success, one continues and succeeds, one continues without success."""
     return Group(
-        (
-            leave("stop", [0.0], "failed"),
-            leave("win", [0.0] * 4 + [1.0], "success"),
-            leave("go", [0.0] * 5, "failed"),
-        )
+        (leave("stop", [0.0], "failed"), leave("win", [0.0] * 4 + [1.0], "success"), leave("go", [0.0] * 5, "failed"))
     )
 
 

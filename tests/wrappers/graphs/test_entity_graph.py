@@ -22,11 +22,7 @@ numbers = st.integers(0, 7)
 @given(st.lists(st.tuples(numbers, numbers), max_size=14), numbers, st.booleans())
 def test_distances_are_shortest_paths_to_the_answer(pairs: Any, answer: int, directed: bool) -> None:
     names = [f"N{i}" for i in range(8)]
-    task = {
-        "entities": names,
-        "edges": [[names[a], "r", names[b]] for a, b in pairs],
-        "answer_node": names[answer],
-    }
+    task = {"entities": names, "edges": [[names[a], "r", names[b]] for a, b in pairs], "answer_node": names[answer]}
     graph: Any = nx.DiGraph() if directed else nx.Graph()
     graph.add_nodes_from(names)
     graph.add_edges_from((names[a], names[b]) for a, b in pairs)

@@ -154,10 +154,7 @@ def test_paths_that_are_not_logs_are_errors(tmp_path, name):
         ),
         ([changed(parent="u", fork_turn=0)], "line 1 and later", "branches from 'u', not in the group"),
         (
-            [
-                changed(parent="u", fork_turn=0),
-                changed(trajectory_id="u", parent="t", fork_turn=0),
-            ],
+            [changed(parent="u", fork_turn=0), changed(trajectory_id="u", parent="t", fork_turn=0)],
             "line 1 and later",
             "cycle",
         ),

@@ -78,8 +78,13 @@ class CreditEnv(gem.Env):
             "prompting": {**preset["prompting"], **(prompting or {})},
         }
         self._given: dict[str, Any] = {
-            "name": name, "seed": seed, "task": task, "max_turns": max_turns, "prompting": prompting, **options,
-        }  # fmt: skip
+            "name": name,
+            "seed": seed,
+            "task": task,
+            "max_turns": max_turns,
+            "prompting": prompting,
+            **options,
+        }
         self._play = read_dataclass(EpisodeConfig, {**sections, "budget": {"turns": max_turns}}, f"{PREFIX}{name}")
         self._group = one_member(self._play.env)
         self._source = self._group.tasks

@@ -32,20 +32,42 @@ class Template(NamedTuple):
 
 _ROLES = "(?:user|tool|system|ipython|environment)"
 TEMPLATES: Final = (
-    Template(r"<\|im_start\|>", rf"<\|im_start\|>{_ROLES}(?:<\|im_sep\|>)?\n?", r"<\|im_start\|>assistant(?:<\|im_sep\|>)?\n?"),
-    Template(r"<\|start_header_id\|>", rf"<\|start_header_id\|>{_ROLES}<\|end_header_id\|>", r"<\|start_header_id\|>assistant<\|end_header_id\|>"),
-    Template(r"<\|header_start\|>", rf"<\|header_start\|>{_ROLES}<\|header_end\|>", r"<\|header_start\|>assistant<\|header_end\|>"),
+    Template(
+        r"<\|im_start\|>",
+        rf"<\|im_start\|>{_ROLES}(?:<\|im_sep\|>)?\n?",
+        r"<\|im_start\|>assistant(?:<\|im_sep\|>)?\n?",
+    ),
+    Template(
+        r"<\|start_header_id\|>",
+        rf"<\|start_header_id\|>{_ROLES}<\|end_header_id\|>",
+        r"<\|start_header_id\|>assistant<\|end_header_id\|>",
+    ),
+    Template(
+        r"<\|header_start\|>",
+        rf"<\|header_start\|>{_ROLES}<\|header_end\|>",
+        r"<\|header_start\|>assistant<\|header_end\|>",
+    ),
     Template(r"<start_of_turn>", r"<start_of_turn>(?:user|tool)\n?", r"<start_of_turn>model\n?"),
     Template(r"\[/?(?:INST|TOOL_RESULTS)\]", r"\[INST\]|\[TOOL_RESULTS\]", r"\[/INST\]|\[/TOOL_RESULTS\]"),
-    Template(r"<｜(?:Assistant|User|tool▁outputs▁begin)｜>", r"<｜User｜>|<｜tool▁outputs▁begin｜>", r"<｜Assistant｜>"),
+    Template(
+        r"<｜(?:Assistant|User|tool▁outputs▁begin)｜>", r"<｜User｜>|<｜tool▁outputs▁begin｜>", r"<｜Assistant｜>"
+    ),
     Template(r"<\|(?:assistant|user|observation)\|>", r"<\|(?:user|observation|tool)\|>\n?", r"<\|assistant\|>\n?"),
     Template(
-        r"<\|START_OF_TURN_TOKEN\|>", r"<\|START_OF_TURN_TOKEN\|><\|(?:USER|SYSTEM)_TOKEN\|>", r"<\|START_OF_TURN_TOKEN\|><\|CHATBOT_TOKEN\|>"
+        r"<\|START_OF_TURN_TOKEN\|>",
+        r"<\|START_OF_TURN_TOKEN\|><\|(?:USER|SYSTEM)_TOKEN\|>",
+        r"<\|START_OF_TURN_TOKEN\|><\|CHATBOT_TOKEN\|>",
     ),
-    Template(r"<\|start_of_role\|>", rf"<\|start_of_role\|>{_ROLES}<\|end_of_role\|>", r"<\|start_of_role\|>assistant<\|end_of_role\|>"),
+    Template(
+        r"<\|start_of_role\|>",
+        rf"<\|start_of_role\|>{_ROLES}<\|end_of_role\|>",
+        r"<\|start_of_role\|>assistant<\|end_of_role\|>",
+    ),
     Template(r"\[\|(?:user|assistant)\|\]", r"\[\|(?:user|tool|system)\|\]", r"\[\|assistant\|\]"),
-    Template(r"(?s)(?:user|ipython|tool)\n\n.*assistant\n\n", r"(?:user|ipython|tool)\n\n", r"assistant\n\n"),  # special tokens skipped
-)  # fmt: skip
+    Template(
+        r"(?s)(?:user|ipython|tool)\n\n.*assistant\n\n", r"(?:user|ipython|tool)\n\n", r"assistant\n\n"
+    ),  # special tokens skipped
+)
 _SKIPPED: Final = Template("", r"(?m)^(?:user|tool|system)$", r"(?m)^(?:assistant|model)$")
 _ENDS: Final = re.compile(  # of a turn or a sequence, of any template
     r"<\|(?:im_end|end|eot_id|eom_id|eot|eom|end_of_text|begin_of_text|endoftext|python_tag|END_OF_TURN_TOKEN)\|>|\[\|endofturn\|\]"

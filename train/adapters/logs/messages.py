@@ -45,18 +45,26 @@ ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("system", "developer"), SYSTEM),
     **dict.fromkeys(("user", "human", "environment", "env", "observation"), CONTEXT),
     **dict.fromkeys(RESULTS, CONTEXT),
-}  # fmt: skip
+}
 _ITEMS: Final = {  # of the Responses API
     **dict.fromkeys(("function_call", "custom_tool_call", "reasoning"), "assistant"),
     **dict.fromkeys(("function_call_output", "custom_tool_call_output"), "tool"),
 }
 _TYPES: Final = frozenset(("human", "ai", "system", "tool", "function"))  # LangChain's, which stand for roles
 UNTRAINED: Final[Mapping[str, bool]] = {  # the value with which a message says that it is not trained on
-    **dict.fromkeys(("weight", "loss_mask", "trainable", "train", "training", "loss"), False), "is_demo": True,
-}  # fmt: skip
+    **dict.fromkeys(("weight", "loss_mask", "trainable", "train", "training", "loss"), False),
+    "is_demo": True,
+}
 _THOUGHTS: Final = (
-    "reasoning_content", "reasoning", "reasoning_text", "thinking", "thinking_blocks", "thought", "thoughts", "reasoning_details",
-)  # fmt: skip
+    "reasoning_content",
+    "reasoning",
+    "reasoning_text",
+    "thinking",
+    "thinking_blocks",
+    "thought",
+    "thoughts",
+    "reasoning_details",
+)
 _MEDIA: Final = re.compile(r"image|audio|video|file|document|media|blob|inline_data")
 _CALL_TAG: Final = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>|<functioncall>\s*(\{.*\})", re.DOTALL)
 _RESULT_TAG: Final = re.compile(r"<tool_response>\n?(.*?)\n?</tool_response>", re.DOTALL)
@@ -154,10 +162,16 @@ def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[li
             turns[-1] = replace(turns[-1], results=before.results)
         turns.append(
             Exchange(
-                before.text, joined.response, joined.action, joined.thought, parsed=bool(joined.action), images=before.images,
-                fields=pending[0].fields or {}, messages=len(pending),
+                before.text,
+                joined.response,
+                joined.action,
+                joined.thought,
+                parsed=bool(joined.action),
+                images=before.images,
+                fields=pending[0].fields or {},
+                messages=len(pending),
             )
-        )  # fmt: skip
+        )
         unanswered, pending, calls = [], [], joined.calls
 
     for message in map(read_message, messages):
@@ -394,9 +408,15 @@ class _Content:
         if tagged:
             text = _CALL_TAG.sub("", text).strip()
         return Message(
-            AGENT, text, "\n".join(filter(None, [*self.thoughts, thought])), (*self.calls, *tagged), tuple(self.results),
-            tuple(self.images), "" if structured else content, message,
-        )  # fmt: skip
+            AGENT,
+            text,
+            "\n".join(filter(None, [*self.thoughts, thought])),
+            (*self.calls, *tagged),
+            tuple(self.results),
+            tuple(self.images),
+            "" if structured else content,
+            message,
+        )
 
 
 def split_thought(content: str) -> tuple[str, str]:

@@ -141,10 +141,19 @@ def _message_episode(where: str, row: Row, settings: ImportSettings, tally: Tall
     if not task and group is not None:
         task = given_name(group)
     return Episode(
-        where, turns[0].observation, group, tuple(turns), reward, row, after,
-        end_of(row, settings.done, tally), id=own_name(row.get("id")), task_id=task, messages=as_messages(messages),
+        where,
+        turns[0].observation,
+        group,
+        tuple(turns),
+        reward,
+        row,
+        after,
+        end_of(row, settings.done, tally),
+        id=own_name(row.get("id")),
+        task_id=task,
+        messages=as_messages(messages),
         parent=own_name(row.get("parent")),
-    )  # fmt: skip
+    )
 
 
 def _listed_messages(row: Row, field: str) -> list[Any]:
@@ -279,10 +288,19 @@ def _verl_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) 
     if not isinstance(step, str | int):
         raise RowError("'step' is not a whole number", repr(type(step).__name__))
     return Episode(
-        where, prompt, [step, *_verl_sample(row)], tuple(turns), reward, row, after, end_of(row, settings.done, tally),
-        values={} if (recorded := at_path(row, "advantage")) is MISSING else {"advantage.recorded": number(recorded, "advantage")},
+        where,
+        prompt,
+        [step, *_verl_sample(row)],
+        tuple(turns),
+        reward,
+        row,
+        after,
+        end_of(row, settings.done, tally),
+        values={}
+        if (recorded := at_path(row, "advantage")) is MISSING
+        else {"advantage.recorded": number(recorded, "advantage")},
         id=own_name(row.get("uid")),
-    )  # fmt: skip
+    )
 
 
 def _verl_sample(row: Row) -> list[Any]:
@@ -333,9 +351,15 @@ def _verl_agent_episode(where: str, rollout: Row, settings: ImportSettings, tall
     # the prompt names the task only as far as it is shown; groups are compared by uid
     task = turns[0].observation if group is None else ["uid", group]
     return Episode(
-        where, task, [ordered[0].get("step"), group], turns, reward, ordered[0], end=end_of(ordered[-1], settings.done, tally),
+        where,
+        task,
+        [ordered[0].get("step"), group],
+        turns,
+        reward,
+        ordered[0],
+        end=end_of(ordered[-1], settings.done, tally),
         id=own_name(ordered[0]["traj_uid"]),
-    )  # fmt: skip
+    )
 
 
 def _verl_agent_ordered(rows: list[Row], tally: Tally) -> list[Row]:
@@ -389,10 +413,17 @@ def _openenv_episode(where: str, row: Row, settings: ImportSettings, tally: Tall
     if task is None:
         task = turns[0].observation
     return Episode(
-        where, task, "", tuple(_with_results(turns, row.get("tool_trace"))), reward, row, after,
-        end_of(row, settings.done, tally), id=own_name(row.get("episode_id")),
+        where,
+        task,
+        "",
+        tuple(_with_results(turns, row.get("tool_trace"))),
+        reward,
+        row,
+        after,
+        end_of(row, settings.done, tally),
+        id=own_name(row.get("episode_id")),
         messages=as_messages(messages),
-    )  # fmt: skip
+    )
 
 
 def _with_results(turns: list[Exchange], trace: Any) -> list[Exchange]:

@@ -35,26 +35,10 @@ from creditflow.train.adapters.logs.messages import (
     turns_of,
     untrained,
 )
-from creditflow.train.adapters.logs.rows import (
-    MISSING,
-    Row,
-    RowError,
-    Rows,
-    Tally,
-    at_path,
-    number,
-    own_name,
-    truth,
-)
+from creditflow.train.adapters.logs.rows import MISSING, Row, RowError, Rows, Tally, at_path, number, own_name, truth
 from creditflow.wrappers.records.trajectory import PARENT
 
-__all__ = [
-    "TraceTurns",
-    "rejected_summaries",
-    "rows_of_traces",
-    "turns_of_trace",
-    "verifiers_episode",
-]
+__all__ = ["TraceTurns", "rejected_summaries", "rows_of_traces", "turns_of_trace", "verifiers_episode"]
 
 
 Node = Mapping[str, Any]
@@ -125,10 +109,15 @@ def turns_of_trace(nodes: Any) -> TraceTurns:
         parents.append(-1 if continued is None else turn_of[continued])
         turns.append(
             Exchange(
-                before.text, wrote.response, wrote.action, wrote.thought, images=before.images, fields=nodes[node],
+                before.text,
+                wrote.response,
+                wrote.action,
+                wrote.thought,
+                images=before.images,
+                fields=nodes[node],
                 values=_mean_advantage(nodes[node].get("advantages")),
             )
-        )  # fmt: skip
+        )
         written[_content(wrote)] = node
     if parents != list(range(-1, len(turns) - 1)):
         turns = [
@@ -247,12 +236,19 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
     # agents with different parts are not samples of one policy
     names = [name for name in (group, agent) if name not in (MISSING, None, "", "agent")]
     return Episode(
-        where, task, names[0] if len(names) == 1 else names or "", found.turns, reward, trace,
+        where,
+        task,
+        names[0] if len(names) == 1 else names or "",
+        found.turns,
+        reward,
+        trace,
         None if found.after is None else found.after.text,
         _end(dict(trace), settings, tally, failed=bool(trace.get("errors")), cut=_length_finished(trace)),
-        policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")),
-        id=own_name(trace.get("id")), messages=as_messages(_spelled([nodes[i] for i in found.path])),
-    )  # fmt: skip
+        policy=model if isinstance(model, str) else "",
+        values=_metrics(trace.get("metrics")),
+        id=own_name(trace.get("id")),
+        messages=as_messages(_spelled([nodes[i] for i in found.path])),
+    )
 
 
 def _trace_reward(trace: Mapping[str, Any], settings: ImportSettings) -> float:
@@ -337,10 +333,17 @@ def _result(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Epi
     limited = truth(row.get("is_truncated"), "is_truncated") or False
     end = _end(row, settings, tally, failed=bool(row.get("error")), cut=limited)
     return Episode(
-        where, [task] if task is not MISSING else context, "", tuple(_with_steps(turns, row.get("trajectory"))),
-        number(value, name), row, after,
-        end, values=_metrics(row.get("metrics")), messages=as_messages([*untrained(context), *completion]),
-    )  # fmt: skip
+        where,
+        [task] if task is not MISSING else context,
+        "",
+        tuple(_with_steps(turns, row.get("trajectory"))),
+        number(value, name),
+        row,
+        after,
+        end,
+        values=_metrics(row.get("metrics")),
+        messages=as_messages([*untrained(context), *completion]),
+    )
 
 
 def _with_steps(turns: list[Exchange], steps: Any) -> list[Exchange]:

@@ -176,9 +176,15 @@ def _episode(first: FullObservation, steps: list[tuple[Any, Any]]) -> Trajectory
     turns, before = list[Turn](), first
     for action, after in steps:
         turn = Turn(
-            before.state_key, action if isinstance(action, str) else action.action, after.state_key, float(after.reward or 0.0),
-            admissible=after.action_valid, effective=after.action_effective, observation=before.text, text_key=before.text_key,
-        )  # fmt: skip
+            before.state_key,
+            action if isinstance(action, str) else action.action,
+            after.state_key,
+            float(after.reward or 0.0),
+            admissible=after.action_valid,
+            effective=after.action_effective,
+            observation=before.text,
+            text_key=before.text_key,
+        )
         turns.append(turn)
         before = after
     task, success = before.task_id, before.success

@@ -155,9 +155,15 @@ class ServedEnv(Environment[PlayAction, TextObservation, PlayState]):
             return PlayState()
         info, env = self._info, self._env
         return PlayState(
-            episode_id=self._episode, step_count=info["elapsed_steps"], task_id=info["task_id"], state_key=info["state_key"],
-            success=info["success"], score=info["score"], done=env.is_over, snapshot=env.get_state(),
-        )  # fmt: skip
+            episode_id=self._episode,
+            step_count=info["elapsed_steps"],
+            task_id=info["task_id"],
+            state_key=info["state_key"],
+            success=info["success"],
+            score=info["score"],
+            done=env.is_over,
+            snapshot=env.get_state(),
+        )
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Return name, description and version."""

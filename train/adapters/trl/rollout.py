@@ -25,9 +25,17 @@ from creditflow.wrappers.credit.registry import assigned
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
-    "ADVANTAGES", "EPISODE", "LOSS_MASK", "RETURN", "TASK", "CreditRollout", "EpisodeConfig", "SyncedBackend", "episode_return",
+    "ADVANTAGES",
+    "EPISODE",
+    "LOSS_MASK",
+    "RETURN",
+    "TASK",
+    "CreditRollout",
+    "EpisodeConfig",
+    "SyncedBackend",
+    "episode_return",
     "masked_row",
-]  # fmt: skip
+]
 
 ADVANTAGES = "creditflow_advantages"
 LOSS_MASK = "creditflow_loss_mask"
@@ -169,9 +177,13 @@ class CreditRollout:
 
 def _row(columns: TrlColumns) -> dict[str, Any]:
     return {
-        "prompt_ids": columns.prompt_ids, "completion_ids": columns.completion_ids, "logprobs": columns.logprobs,
-        "env_mask": columns.loss_mask, LOSS_MASK: columns.loss_mask, ADVANTAGES: columns.advantages,
-    }  # fmt: skip
+        "prompt_ids": columns.prompt_ids,
+        "completion_ids": columns.completion_ids,
+        "logprobs": columns.logprobs,
+        "env_mask": columns.loss_mask,
+        LOSS_MASK: columns.loss_mask,
+        ADVANTAGES: columns.advantages,
+    }
 
 
 def masked_row(row: dict[str, Any], filler: int) -> dict[str, Any]:

@@ -91,9 +91,16 @@ from creditflow.wrappers.credit.base import Scheme
 __all__ = ["CreditGRPOTrainer", "EpisodeConfig"]
 
 RESERVED_ARGUMENTS = frozenset(
-    {"reward_funcs", "train_dataset", "eval_dataset", "reward_processing_classes", "tools", "rollout_func",
-     "environment_factory"}
-)  # fmt: skip
+    {
+        "reward_funcs",
+        "train_dataset",
+        "eval_dataset",
+        "reward_processing_classes",
+        "tools",
+        "rollout_func",
+        "environment_factory",
+    }
+)
 
 
 class CreditGRPOTrainer(GRPOTrainer):

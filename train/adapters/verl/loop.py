@@ -93,18 +93,32 @@ def make_outputs(
     if not tokens.prompts:
         first = len(turns[0].prompt)
         return _output(
-            played, tokens.ids[:first], tokens.ids[first:], tokens.mask[first:], tokens.logprobs[first:],
-            record.encode(), versions, seconds, pictures=[picture for turn in turns for picture in turn.pictures],
-        )  # fmt: skip
+            played,
+            tokens.ids[:first],
+            tokens.ids[first:],
+            tokens.mask[first:],
+            tokens.logprobs[first:],
+            record.encode(),
+            versions,
+            seconds,
+            pictures=[picture for turn in turns for picture in turn.pictures],
+        )
     last = len(turns) - 1
     return [
         _output(
-            played, turn.prompt, turn.completion, np.full(len(turn.completion), turn.in_loss), turn.logprobs,
-            TurnRow(played.trajectory_id, t, record if t == last else None).encode(), versions[t : t + 1],
-            seconds if t == last else {}, slice(t, t + 1), turn.pictures,
+            played,
+            turn.prompt,
+            turn.completion,
+            np.full(len(turn.completion), turn.in_loss),
+            turn.logprobs,
+            TurnRow(played.trajectory_id, t, record if t == last else None).encode(),
+            versions[t : t + 1],
+            seconds if t == last else {},
+            slice(t, t + 1),
+            turn.pictures,
         )
         for t, turn in enumerate(turns)
-    ]  # fmt: skip
+    ]
 
 
 def _output(
@@ -136,7 +150,7 @@ def _output(
             "reward_extra_info": metrics_of(played),
             **_version_range(versions),
         },
-    )  # fmt: skip
+    )
 
 
 def _images(pictures: Sequence[EncodedPicture]) -> list[Any]:

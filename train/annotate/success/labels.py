@@ -55,9 +55,13 @@ def write_labels(path: str | Path, labels: Sequence[Labels]) -> None:
     with atomic_writer(path) as stream:
         for entry in labels:
             row = {
-                "format_version": FORMAT_VERSION, "group_id": entry.group_id, "trajectory_id": entry.trajectory_id,
-                "turn_labels": list(entry.turn_labels), "success": entry.success, "labeller": entry.labeller,
-            }  # fmt: skip
+                "format_version": FORMAT_VERSION,
+                "group_id": entry.group_id,
+                "trajectory_id": entry.trajectory_id,
+                "turn_labels": list(entry.turn_labels),
+                "success": entry.success,
+                "labeller": entry.labeller,
+            }
             stream.write(json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 

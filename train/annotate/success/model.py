@@ -22,14 +22,7 @@ from creditflow.train.annotate.success.encoding import Encoded, Encoder, TextCon
 from creditflow.train.policy.batching import plan
 from creditflow.train.settings.reading import read_dataclass
 
-__all__ = [
-    "EpisodeBatch",
-    "SuccessFile",
-    "SuccessModel",
-    "open_success",
-    "predict_success",
-    "save_success",
-]
+__all__ = ["EpisodeBatch", "SuccessFile", "SuccessModel", "open_success", "predict_success", "save_success"]
 
 FILE: Final = "creditflow_success.json"
 HEAD: Final = "score.safetensors"

@@ -25,12 +25,7 @@ from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success.encoding import Encoded, Encoder, EpisodeTooLongError
 from creditflow.train.annotate.success.labels import Labels, read_labels
-from creditflow.train.annotate.success.model import (
-    EpisodeBatch,
-    SuccessModel,
-    predict_success,
-    save_success,
-)
+from creditflow.train.annotate.success.model import EpisodeBatch, SuccessModel, predict_success, save_success
 from creditflow.train.annotate.success.settings import SuccessLossConfig, SuccessTrainConfig
 from creditflow.train.policy.batching import plan
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -44,13 +39,7 @@ from creditflow.train.statistics import auroc
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 
-__all__ = [
-    "SuccessLossConfig",
-    "SuccessTrainer",
-    "evaluate_success",
-    "hazard_loss",
-    "paper_loss",
-]
+__all__ = ["SuccessLossConfig", "SuccessTrainer", "evaluate_success", "hazard_loss", "paper_loss"]
 
 
 class SuccessTrainer:
@@ -128,9 +117,13 @@ class SuccessTrainer:
                 self.logger.print(f"step {step + 1}/{settings.steps}: loss {metrics['loss']:.4f} lr {lr:.2e}")
             if settings.checkpoint.every and (step + 1) % settings.checkpoint.every == 0:
                 save_checkpoint(
-                    self.checkpoints, self.progress, self.model, self.optimizer, keep=settings.checkpoint.keep,
+                    self.checkpoints,
+                    self.progress,
+                    self.model,
+                    self.optimizer,
+                    keep=settings.checkpoint.keep,
                     extra={"records": self.logger.records},
-                )  # fmt: skip
+                )
         self.model.eval()
 
     def _export(self, folder: Path) -> None:
@@ -315,9 +308,12 @@ def success_step(
     optimizer.step()
     reward, pivot = np.concatenate(rewards), np.concatenate(pivots)
     return {
-        "loss": total, "grad_norm": norm, "tokens": float(sum(len(sample.episode) for sample in samples)),
-        "reward_pivot": _mean(reward[pivot]), "reward_other": _mean(reward[~pivot]),
-    }  # fmt: skip
+        "loss": total,
+        "grad_norm": norm,
+        "tokens": float(sum(len(sample.episode) for sample in samples)),
+        "reward_pivot": _mean(reward[pivot]),
+        "reward_other": _mean(reward[~pivot]),
+    }
 
 
 def _mean(values: NDArray[np.float32]) -> float:

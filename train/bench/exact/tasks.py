@@ -13,13 +13,7 @@ from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state
 from creditflow.train.bench.exact.grid_layouts import KINDS, GridLayout, generate_layout
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
 
-__all__ = [
-    "GRID_BLOCK",
-    "SOKOBAN_HORIZON",
-    "grid_layouts",
-    "sokoban_boards",
-    "sokoban_mdp",
-]
+__all__ = ["GRID_BLOCK", "SOKOBAN_HORIZON", "grid_layouts", "sokoban_boards", "sokoban_mdp"]
 
 SOKOBAN_HORIZON: Final = 30
 GRID_BLOCK: Final = 32  # grid tasks per seed

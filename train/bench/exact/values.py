@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
-__all__ = [
-    "PolicyValues",
-    "evaluate",
-    "policy_gradient",
-    "softmax",
-    "state_occupancy",
-    "success",
-    "visitation",
-]
+__all__ = ["PolicyValues", "evaluate", "policy_gradient", "softmax", "state_occupancy", "success", "visitation"]
 
 if TYPE_CHECKING:  # the stack is built of tasks
     from creditflow.train.bench.learning.stack import StackedTasks

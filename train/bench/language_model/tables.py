@@ -168,11 +168,7 @@ def enumerated_table(
     """
     check_prompting(agent, env, invalid_actions)
     states = StateEnumeration(
-        env,
-        task,
-        partial(_prompt, agent, env),
-        invalid_ends=invalid_actions == "terminate",
-        max_states=max_states,
+        env, task, partial(_prompt, agent, env), invalid_ends=invalid_actions == "terminate", max_states=max_states
     )
     visited, results = states.found, states.results
     listed = tuple(dict.fromkeys(action for row in results.values() for action in row if action))

@@ -20,13 +20,7 @@ from creditflow.train.bench.learning.policy import Evaluation, Policy, matched_s
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.wrappers.credit import Credit
 
-__all__ = [
-    "KLS",
-    "GradientMoments",
-    "Measured",
-    "OneStep",
-    "Start",
-]
+__all__ = ["KLS", "GradientMoments", "Measured", "OneStep", "Start"]
 
 Floats = NDArray[np.float64]
 KLS: Final = (0.001, 0.01)

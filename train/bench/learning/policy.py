@@ -262,11 +262,7 @@ TRIALS: Final = 60  # of sizes; the last one is used where none is that precise
 
 
 def matched_step(
-    policy: PolicyT,
-    tasks: Sequence[int],
-    direction: Floats,
-    visits: Floats,
-    target: float,
+    policy: PolicyT, tasks: Sequence[int], direction: Floats, visits: Floats, target: float
 ) -> tuple[PolicyT, float]:
     """Move the policy along a direction until its KL divergence on these tasks is ``target``; also returns the step size.
 

@@ -11,12 +11,7 @@ from creditflow.envs.errors import CreditflowError
 from creditflow.train.bench.methods import base_method
 from creditflow.train.bench.report.tidy import BASELINE, EXACT, Results, results_of
 
-__all__ = [
-    "BenchmarkBrokenError",
-    "SanityCheck",
-    "require_sane",
-    "sanity_checks",
-]
+__all__ = ["BenchmarkBrokenError", "SanityCheck", "require_sane", "sanity_checks"]
 
 FLIPPED = f"flipped({EXACT})"
 CONTROLS = {EXACT, FLIPPED, f"shuffled({EXACT})"}

@@ -166,18 +166,38 @@ def _points(estimate: Estimate) -> str:
 def regime_table(document: Mapping[str, Any]) -> Table | None:
     """The verdicts on a run as a table; None if no setting was run with at least two schemes."""
     rows = [
-        ["regime", "tasks", "keys", "batch", "samples", "best scheme", "lead over the baseline [95 % CI]", "p",
-         "not separated from the best", "exact advantage minus best"]
-    ]  # fmt: skip
+        [
+            "regime",
+            "tasks",
+            "keys",
+            "batch",
+            "samples",
+            "best scheme",
+            "lead over the baseline [95 % CI]",
+            "p",
+            "not separated from the best",
+            "exact advantage minus best",
+        ]
+    ]
     for verdict in verdicts(document):
         lead, p = "–", "–"
         if verdict.lead is not None:
             lead = _points(Estimate(verdict.lead.difference.mean, *verdict.lead.interval))
             p = _lead_text(verdict.lead)
         rows.append(
-            [verdict.regime, verdict.tasks, verdict.keys, verdict.batch, verdict.samples, verdict.leader.name, lead, p,
-             _tied_text(verdict), "–" if verdict.headroom is None else _points(verdict.headroom)]
-        )  # fmt: skip
+            [
+                verdict.regime,
+                verdict.tasks,
+                verdict.keys,
+                verdict.batch,
+                verdict.samples,
+                verdict.leader.name,
+                lead,
+                p,
+                _tied_text(verdict),
+                "–" if verdict.headroom is None else _points(verdict.headroom),
+            ]
+        )
     if len(rows) == 1:
         return None
     return Table(

@@ -104,11 +104,7 @@ class SharedCell:
         """How the updates of the cell are sampled."""
         loss = LossConfig(aggregation=self.aggregation)
         return Sampling(
-            self.batch,
-            self.size,
-            loss,
-            "text" if self.keys == "aliased" else "state",
-            self.keys == "fresh",
+            self.batch, self.size, loss, "text" if self.keys == "aliased" else "state", self.keys == "fresh"
         )
 
     def update(self, work: SharedWork) -> Update:
@@ -186,16 +182,31 @@ def run_unit(
     undefined, measures = dict[str, str](), dict[str, dict[str, float]]()
     if methods:
         measured = measure_shared(
-            policy, mdps, train, held_out, methods, np.random.default_rng([*stream, 1]),
-            sampling=cell.sampling, batches=min(max(work.groups // cell.batch, MIN_BATCHES), MAX_BATCHES),
+            policy,
+            mdps,
+            train,
+            held_out,
+            methods,
+            np.random.default_rng([*stream, 1]),
+            sampling=cell.sampling,
+            batches=min(max(work.groups // cell.batch, MIN_BATCHES), MAX_BATCHES),
             features=seen,
-        )  # fmt: skip
+        )
         undefined |= measured.undefined
         measures |= measured.methods
     learned_curves = learn_shared(
-        policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
-        update=cell.update(work), updates=work.updates, every=work.every, features=seen,
-    )  # fmt: skip
+        policy,
+        mdps,
+        train,
+        held_out,
+        learned,
+        np.random.default_rng([*stream, 2]),
+        sampling=cell.sampling,
+        update=cell.update(work),
+        updates=work.updates,
+        every=work.every,
+        features=seen,
+    )
     undefined |= learned_curves.undefined
     return {
         "states": float(np.mean([mdp.size for mdp in mdps])),

@@ -71,12 +71,7 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         "studies": [document["study"] for document in assembled],
         "curves": [document["curves"] for document in assembled],
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
-        "updates": {
-            "count": work.updates,
-            "every": work.every,
-            "kl": work.kl,
-            "aggregation": cells[0].aggregation,
-        },
+        "updates": {"count": work.updates, "every": work.every, "kl": work.kl, "aggregation": cells[0].aggregation},
     }
 
 

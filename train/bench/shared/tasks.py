@@ -20,14 +20,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import OracleLimitError, unknown_name_error
 from creditflow.envs.registration import make
 from creditflow.envs.sokoban.levels.xsb import Level, parse_level
-from creditflow.envs.sokoban.rules import (
-    BOX,
-    PLAYER_ON_TARGET,
-    TARGET,
-    WALL,
-    direction_offsets,
-    move,
-)
+from creditflow.envs.sokoban.rules import BOX, PLAYER_ON_TARGET, TARGET, WALL, direction_offsets, move
 from creditflow.train.bench.exact.grid_layouts import HORIZON, KINDS, PIT, STEPS, Cell, GridLayout, grid_mdp
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, SOKOBAN_HORIZON, grid_layouts, sokoban_boards

@@ -16,9 +16,5 @@ def add_server_arguments(parser: argparse.ArgumentParser, limits: str) -> None:
     """
     parser.add_argument("--port", type=int, default=8000, help="port of this machine to listen on (default 8000)")
     parser.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"server limit (repeatable): {limits}",
+        "--limit", action="append", default=[], metavar="NAME=VALUE", help=f"server limit (repeatable): {limits}"
     )

@@ -24,18 +24,20 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_code(
-        parser, "name", "environment", metavar="NAME",
+        parser,
+        "name",
+        "environment",
+        metavar="NAME",
         help="environment, as `creditflow envs` lists them, or your own: path/to/file.py:NAME",
-    )  # fmt: skip
+    )
     add_env_settings(parser)
     parser.add_argument(
-        "--observation", choices=("full", "text"), default="full",
+        "--observation",
+        choices=("full", "text"),
+        default="full",
         help="fields of an observation: everything a trainer needs, or only what a policy may see (default full)",
-    )  # fmt: skip
-    add_server_arguments(
-        parser,
-        "sessions=64, idle_seconds=600 without a step, message=1048576 bytes",
     )
+    add_server_arguments(parser, "sessions=64, idle_seconds=600 without a step, message=1048576 bytes")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -46,9 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="passage file (JSON lines, .gz or plain) or index folder; default: the fictional encyclopedia",
     )
     add_output(
-        parser, "--index", Output(kind="folder", owned=belongs_to_checksummed_folder, only_with="build_only"),
+        parser,
+        "--index",
+        Output(kind="folder", owned=belongs_to_checksummed_folder, only_with="build_only"),
         help="index folder to open, or to build from --corpus if it does not exist",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--engine",
         default="auto",
@@ -60,10 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--memory", default="", help="memory limit for Java, such as 512m or 4g")
     parser.add_argument(
-        "--threads",
-        type=int,
-        default=1,
-        help="number of threads for a batch of queries (not for bm25; default 1)",
+        "--threads", type=int, default=1, help="number of threads for a batch of queries (not for bm25; default 1)"
     )
     add_dense_arguments(parser)
     parser.add_argument(
@@ -122,9 +121,14 @@ def _engine(args: argparse.Namespace) -> LocalRetriever:
     elif args.build:
         raise ConfigError("--build is for building an index; an existing index keeps the settings it was built with")
     return open_engine(
-        corpus=corpus, index=args.index or "", engine=args.engine, memory=args.memory, threads=args.threads,
-        encoder=args.encoder or "", device=args.device,
-    )  # fmt: skip
+        corpus=corpus,
+        index=args.index or "",
+        engine=args.engine,
+        memory=args.memory,
+        threads=args.threads,
+        encoder=args.encoder or "",
+        device=args.device,
+    )
 
 
 def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,10 +137,13 @@ def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--encoder", help="dense: encoder folder (safetensors); search with the encoder that built the index"
     )
     parser.add_argument(
-        "--build", action="append", default=[], metavar="NAME=VALUE",
+        "--build",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
         help="dense: how to build the index, which stores it (repeatable): pooling, query_prefix (E5: 'query_prefix=query: '), passage_prefix, "
         "max_tokens (Search-R1: 256), normalise, precision, batch",
-    )  # fmt: skip
+    )
     parser.add_argument("--device", default="auto", help="device that encodes texts (default: a GPU if there is one)")
 
 
@@ -147,11 +154,7 @@ def dense_options(args: argparse.Namespace, engine: str) -> DenseOptions | None:
         ConfigError: an encoder is missing, or options are given to an engine that has none of them.
     """
     if engine != "dense":
-        searched = {
-            "build": args.build,
-            "encoder": args.encoder,
-            "device": args.device != "auto",
-        }
+        searched = {"build": args.build, "encoder": args.encoder, "device": args.device != "auto"}
         if named := [name for name, value in searched.items() if value]:
             raise ConfigError(f"--{named[0]} is for the engine dense, this is {engine}")
         return None

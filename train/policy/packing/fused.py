@@ -72,9 +72,17 @@ def _torch(q: Any, k: Any, v: Any, paths: Paths, scale: float) -> Any:
         else:  # torch 2.11 promises results for equal numbers of heads only
             k, v = (tensor.repeat_interleave(q.shape[1] // tensor.shape[1], 1) for tensor in (k, v))
     return varlen_attn(
-        q, k, v, paths.queries, paths.keys, paths.longest_query, paths.longest_key,
-        scale=scale, window_size=(-1, 0), **grouped,
-    )  # fmt: skip
+        q,
+        k,
+        v,
+        paths.queries,
+        paths.keys,
+        paths.longest_query,
+        paths.longest_key,
+        scale=scale,
+        window_size=(-1, 0),
+        **grouped,
+    )
 
 
 KERNELS: Final[dict[str, Callable[[Any, Any, Any, Paths, float], Any]]] = {"flash_attn": _flash_attn, "torch": _torch}

@@ -86,9 +86,13 @@ class RolloutWorker:
         self._agent = make_agent(spec.agent, options=ModelOptions(**spec.model))
         self._rewards = {name: named_reward(name) for name in spec.rewards}
         self._env = GroupEnv(
-            maker(spec.env, spec.options), size=spec.group_size, invalid_actions=spec.invalid_actions, oracle=spec.oracle,
-            policy=spec.agent, pictures=spec.pictures,
-        )  # fmt: skip
+            maker(spec.env, spec.options),
+            size=spec.group_size,
+            invalid_actions=spec.invalid_actions,
+            oracle=spec.oracle,
+            policy=spec.agent,
+            pictures=spec.pictures,
+        )
 
     def play_task(self, task: Task) -> Group:
         """Play the group of a task."""

@@ -198,11 +198,7 @@ class PPOGAE(ActorCritic):
         offsets = np.concatenate([[0], np.cumsum([len(at) for at in positions])]).astype(np.int64)
         values, model_steps = np.concatenate(step_values), np.concatenate(from_model)
         advantages = gae_ragged(
-            np.concatenate(step_rewards),
-            values,
-            offsets,
-            discount=self.discount,
-            gae_lambda=self.gae_lambda,
+            np.concatenate(step_rewards), values, offsets, discount=self.discount, gae_lambda=self.gae_lambda
         )
         returns = np.split(advantages + values, offsets[1:-1])
         return Estimate(

@@ -90,7 +90,12 @@ class IGPO(Scheme):
         if self.normalization == "separate":
             labels[len(turns) :] = 1
         out = normalize(
-            scores, labels, 2, std_eps=self.std_eps, std_kind="population",
-            quantity="information gain, or outcome", rows=np.concatenate([turns, -1 - np.arange(len(outcomes))]),
-        )  # fmt: skip
+            scores,
+            labels,
+            2,
+            std_eps=self.std_eps,
+            std_kind="population",
+            quantity="information gain, or outcome",
+            rows=np.concatenate([turns, -1 - np.arange(len(outcomes))]),
+        )
         return out[: len(turns)], out[len(turns) :]

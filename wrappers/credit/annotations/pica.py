@@ -79,16 +79,28 @@ class PiCA(Scheme):
     presets = {
         "paper": {},
         "release": {
-            "shaping": "linear", "step_baseline": 0.55, "log_floor": -60.0, "rewarded_turns": "searches", "step_weight": 0.3,
-            "outcome": "score", "outcome_weight": 1.5, "unanswered": "minus_one", "penalty_start_turn": 4,
+            "shaping": "linear",
+            "step_baseline": 0.55,
+            "log_floor": -60.0,
+            "rewarded_turns": "searches",
+            "step_weight": 0.3,
+            "outcome": "score",
+            "outcome_weight": 1.5,
+            "unanswered": "minus_one",
+            "penalty_start_turn": 4,
         },
-    }  # fmt: skip
+    }
     requires = ("value.pica",)
     properties = frozenset({"branches", "permutation", "telescoping"})
     ranges = {
-        "penalty": "[0, inf)", "format_reward": "[0, inf)", "discount": "[0, 1]", "gae_lambda": "[0, 1]",
-        "log_floor": "(-inf, 0)", "penalty_growth": "[1, inf)", "penalty_start_turn": "[1, inf)",
-    }  # fmt: skip
+        "penalty": "[0, inf)",
+        "format_reward": "[0, inf)",
+        "discount": "[0, 1]",
+        "gae_lambda": "[0, 1]",
+        "log_floor": "(-inf, 0)",
+        "penalty_growth": "[1, inf)",
+        "penalty_start_turn": "[1, inf)",
+    }
 
     shaping: Literal["log", "linear"] = "log"
     step_baseline: float = 0.0

@@ -99,9 +99,14 @@ class GDCR(EntityScheme):
         turns = self._turn_entities(group, reader)
         rewards = np.array([turn.cite + turn.retrieve for turn in turns], np.float64)
         compared = normalize(
-            rewards, index.episode, arrays.size, std_eps=self.std_eps, std_kind=self.std_kind,
-            quantity="entities cited and retrieved", rows=index.stored,
-        )  # fmt: skip
+            rewards,
+            index.episode,
+            arrays.size,
+            std_eps=self.std_eps,
+            std_kind=self.std_kind,
+            quantity="entities cited and retrieved",
+            rows=index.stored,
+        )
         clipped = np.clip(compared, -self.step_clip, self.step_clip)[index.own]
         return Credit.of(
             group,

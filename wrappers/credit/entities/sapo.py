@@ -28,10 +28,18 @@ class SAPO(GDCR):
     limitations = "It needs the question's entity graph."
     properties = frozenset(
         {
-            "all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero",
+            "all_fail_zero",
+            "branches",
+            "keeps_sign",
+            "one_member_zero",
+            "permutation",
+            "scale",
+            "shift",
+            "stopping_time",
+            "ties_zero",
             "unnamed_entity",
         }
-    )  # fmt: skip
+    )
 
     @property
     def checked_properties(self) -> frozenset[str]:

@@ -81,12 +81,7 @@ class StepSearch(OutcomeScheme):
     )
     presets = {
         "paper": {},
-        "release": {
-            "step_weight": 1.6,
-            "repeats": "anywhere",
-            "pairing": "last",
-            "unanswered": "minus_one",
-        },
+        "release": {"step_weight": 1.6, "repeats": "anywhere", "pairing": "last", "unanswered": "minus_one"},
     }
     task_fields = ("supporting", "documents")
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
@@ -145,10 +140,13 @@ class StepSearch(OutcomeScheme):
         returns = backward_sums(rewards, arrays.offsets, self.discount)
         number = group.episode_index.number[stored]
         compared = normalize(
-            returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale="none",
-           magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),
+            returns,
+            number.astype(np.int32),
+            int(number.max(initial=-1)) + 1,
+            scale="none",
+            magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),
             quantity="step reward",
-        )  # fmt: skip
+        )
         return Credit.of(
             group,
             outcome=outcome,

@@ -95,5 +95,10 @@ class MTGRPO(Scheme):
     def _scores(self, x: Floats, labels: NDArray[np.int64], quantity: str, group: Group) -> Floats:
         rows = -1 - np.tile(np.arange(group.arrays.size), len(x) // max(group.arrays.size, 1))
         return normalize(
-            x, labels.astype(np.int32), int(labels.max(initial=0)) + 1, std_eps=self.std_eps, quantity=quantity, rows=rows
-        )  # fmt: skip
+            x,
+            labels.astype(np.int32),
+            int(labels.max(initial=0)) + 1,
+            std_eps=self.std_eps,
+            quantity=quantity,
+            rows=rows,
+        )

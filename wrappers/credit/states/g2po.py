@@ -52,10 +52,7 @@ class G2PO(StateScheme, ReleasedOutcomeScheme):
         "not after the last turn. All rewards count as if they came at the end. With negative rewards before the "
         "end, a longer failure therefore gets less blame for the same first turn."
     )
-    presets = {
-        "paper": {},
-        "release": {**RELEASE_OUTCOME, "key": "text", "scale": "none"},
-    }
+    presets = {"paper": {}, "release": {**RELEASE_OUTCOME, "key": "text", "scale": "none"}}
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "telescoping"})
     ranges = {"discount": "[0, 1]"}
 
@@ -108,8 +105,5 @@ class G2PO(StateScheme, ReleasedOutcomeScheme):
                 "temporal difference, among all edges": self.step_weight * on_graph[episodes.own],
             },
             rewards=(after - before)[episodes.own],
-            diagnostics={
-                "step_advantage": (in_state + on_graph)[episodes.own],
-                **of_nodes(states.keys, values=value),
-            },
+            diagnostics={"step_advantage": (in_state + on_graph)[episodes.own], **of_nodes(states.keys, values=value)},
         )

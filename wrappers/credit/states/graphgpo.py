@@ -52,15 +52,7 @@ class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
         "Distances join transitions of different trajectories. With random transitions or aliased keys they describe "
         "paths that no policy can follow. The shortest observed path counts as the best one, however unlikely it is."
     )
-    presets = {
-        "paper": {},
-        "release": {
-            **RELEASE_OUTCOME,
-            "key": "text",
-            "exponent": "next",
-            "terminals": "merged",
-        },
-    }
+    presets = {"paper": {}, "release": {**RELEASE_OUTCOME, "key": "text", "exponent": "next", "terminals": "merged"}}
     properties = frozenset(
         {
             "all_fail_zero",
@@ -99,11 +91,7 @@ class GraphGPO(MergingScheme, ReleasedOutcomeScheme):
             visited = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1)
             labels = greedy_similarity(states.keys, visited.ravel().tolist(), self.similarity)
         graph = StateGraph.from_group(
-            group,
-            key=self.key,
-            labels=labels,
-            goal=goal,
-            failed="separate" if self.terminals == "typed" else "merge",
+            group, key=self.key, labels=labels, goal=goal, failed="separate" if self.terminals == "typed" else "merge"
         )
         distance = graph.distances()
         rewards = self._rewards(graph, distance)

@@ -64,10 +64,7 @@ RELATIVE: Final[Mapping[str, Any]] = MappingProxyType(
 )
 # both set every option in which they differ, regardless of the defaults
 VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-    {
-        "grouptd_base": BASE,
-        "grouptd_relative": RELATIVE,
-    }
+    {"grouptd_base": BASE, "grouptd_relative": RELATIVE}
 )
 
 

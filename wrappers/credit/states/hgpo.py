@@ -58,22 +58,15 @@ class HGPO(StateScheme, PenaltyScheme):
         "There is no outcome advantage, and fine levels have few members, so keys that never repeat leave almost no "
         "credit."
     )
-    presets = {
-        "paper": {},
-        "release": {
-            "key": "text",
-            "levels": "released",
-            "std_eps": 1e-6,
-            "invalid_penalty": 0.1,
-        },
-    }
+    presets = {"paper": {}, "release": {"key": "text", "levels": "released", "std_eps": 1e-6, "invalid_penalty": 0.1}}
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
     ranges = {
         "discount": "[0, 1]",
         "std_eps": "[0, inf)",
         # longer histories than in any prompt; larger powers of it would overflow
-        "history_length": "[0, 64]", "weight_exponent": "[0, 64]",
-    }  # fmt: skip
+        "history_length": "[0, 64]",
+        "weight_exponent": "[0, 64]",
+    }
 
     discount: float = 0.95
     history_length: int = 2

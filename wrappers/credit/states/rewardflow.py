@@ -227,11 +227,7 @@ def _mean_aggregation(graph: StateGraph, discount: float) -> NDArray[np.float64]
 
 
 def released_rewards(
-    group: Group,
-    states: StateIndex,
-    discount: float,
-    longest: int,
-    kept: NDArray[np.bool_] | None,
+    group: Group, states: StateIndex, discount: float, longest: int, kept: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute node values and step rewards as the released code does.
 

@@ -119,31 +119,51 @@ BOARDS: Final = "2 A100 or H20 (RewardFlow table 8)"
 
 PUBLISHED: Final = {
     "gigpo_alfworld": Published("90.9% (GraphGPO table 1, its GiGPO baseline)", FIGURES, TWO_H100),
-    "gigpo_alfworld_7b_lora": Published("94.3% with all weights trained (GraphGPO table 1)", "", "4 H100, all weights (GraphGPO app. C.1)"),
+    "gigpo_alfworld_7b_lora": Published(
+        "94.3% with all weights trained (GraphGPO table 1)", "", "4 H100, all weights (GraphGPO app. C.1)"
+    ),
     "gigpo_webshop": Published("73.8%, score 87.9 (GraphGPO table 1)", FIGURES, TWO_H100),
     "gigpo_sokoban_vl": Published(
-        "76.9% (GraphGPO table 2); 21.9% (RewardFlow table 1)", "21.9% at step 100, 33.6% at 200 (RewardFlow table 10)", TWO_H100
+        "76.9% (GraphGPO table 2); 21.9% (RewardFlow table 1)",
+        "21.9% at step 100, 33.6% at 200 (RewardFlow table 10)",
+        TWO_H100,
     ),
     "gigpo_wikisearch": Published("mean accuracy 42.1 (RewardFlow table 2)", "", BOARDS, "A100"),
     "graphgpo_alfworld": Published(
-        "92.7%; grpo 77.9 (table 1)", "only a figure (fig. 9); as good as GiGPO about 30 steps earlier, as grpo about 110 (app. D.2)", TWO_H100
+        "92.7%; grpo 77.9 (table 1)",
+        "only a figure (fig. 9); as good as GiGPO about 30 steps earlier, as grpo about 110 (app. D.2)",
+        TWO_H100,
     ),
     "graphgpo_webshop": Published(
-        "78.7%, score 89.3; grpo 71.4 (table 1)", "only a figure (fig. 9); as good as GiGPO about 80 steps earlier, as grpo about 90 (app. D.2)", TWO_H100
+        "78.7%, score 89.3; grpo 71.4 (table 1)",
+        "only a figure (fig. 9); as good as GiGPO about 80 steps earlier, as grpo about 90 (app. D.2)",
+        TWO_H100,
     ),
     "graphgpo_sokoban_vl": Published("87.0%; grpo 67.1 (table 2)", "only a figure (fig. 4)", TWO_H100),
     "rewardflow_alfworld": Published(
-        "68.8% (table 1)", "4.1% at step 0, 44.5% at 50, 68.8% at 100 (table 6)", f"{BOARDS}, 320 s a step (table 7): 18 GPU hours", "A100"
+        "68.8% (table 1)",
+        "4.1% at step 0, 44.5% at 50, 68.8% at 100 (table 6)",
+        f"{BOARDS}, 320 s a step (table 7): 18 GPU hours",
+        "A100",
     ),
-    "rewardflow_webshop": Published("60.9%, score 78.3 (table 1)", "only a figure, of the 7B model (fig. 3)", BOARDS, "A100"),
-    "rewardflow_sokoban_vl": Published("49.2%, score 2.2 (table 1)", "49.2% at step 100, 70.3% at 200 (table 10)", BOARDS, "A100"),
+    "rewardflow_webshop": Published(
+        "60.9%, score 78.3 (table 1)", "only a figure, of the 7B model (fig. 3)", BOARDS, "A100"
+    ),
+    "rewardflow_sokoban_vl": Published(
+        "49.2%, score 2.2 (table 1)", "49.2% at step 100, 70.3% at 200 (table 10)", BOARDS, "A100"
+    ),
     "rewardflow_wikisearch": Published("mean accuracy 44.3 (table 2)", "", BOARDS, "A100"),
     "pica_wikisearch": Published(
-        "HotpotQA: exact match .400, F1 .514 (tables 1, 2)", "only a figure (figs. 3, 4)", "8 A800 (sec. 5.1); table 5: 4 GPUs", "A100"
+        "HotpotQA: exact match .400, F1 .514 (tables 1, 2)",
+        "only a figure (figs. 3, 4)",
+        "8 A800 (sec. 5.1); table 5: 4 GPUs",
+        "A100",
     ),
-    "egrpo_wikisearch": Published("mean 64.2, after SFT that is not published (table 1)", "only a figure, of the 30B model (fig. 3)"),
+    "egrpo_wikisearch": Published(
+        "mean 64.2, after SFT that is not published (table 1)", "only a figure, of the 30B model (fig. 3)"
+    ),
     "r1_instruct_wikisearch": Published("mean accuracy 27.1 (RewardFlow table 2)"),
     "stepsearch_wikisearch": Published("HotpotQA: exact match .345 (PiCA table 1)"),
     "search_r1_ppo_wikisearch": Published(hardware="8 GPUs (release)"),
     "search_r1_grpo_wikisearch": Published(hardware="8 GPUs (release)"),
-}  # fmt: skip
+}

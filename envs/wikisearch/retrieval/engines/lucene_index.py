@@ -85,12 +85,31 @@ class LuceneBuilder:
                 shutil.copyfile(self._folder / PASSAGES, Path(source) / PASSAGES)
             done = subprocess.run(  # noqa: S603 - the Java and jar that were checked
                 [
-                    str(self._java), f"-Xmx{self._memory}", "-cp", str(self._jar), "io.anserini.index.IndexCollection",
-                    "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator",
-                    "-input", source, "-index", str(self._folder), "-threads", "1", "-memoryBuffer", str(half), "-optimize",
+                    str(self._java),
+                    f"-Xmx{self._memory}",
+                    "-cp",
+                    str(self._jar),
+                    "io.anserini.index.IndexCollection",
+                    "-collection",
+                    "JsonCollection",
+                    "-generator",
+                    "DefaultLuceneDocumentGenerator",
+                    "-input",
+                    source,
+                    "-index",
+                    str(self._folder),
+                    "-threads",
+                    "1",
+                    "-memoryBuffer",
+                    str(half),
+                    "-optimize",
                 ],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
         (self._folder / "write.lock").unlink(missing_ok=True)
         indexed = re.search(r"Total ([\d,]+) documents indexed", done.stdout)
         count = int(indexed[1].replace(",", "")) if indexed else 0

@@ -93,10 +93,7 @@ def test_the_legend_explains_what_the_text_uses():
 
 @pytest.mark.parametrize(
     ("kwargs", "message"),
-    [
-        ({"text_format": "coordinate"}, "did you mean 'coordinates'"),
-        ({"text_format": None}, "text_format"),
-    ],
+    [({"text_format": "coordinate"}, "did you mean 'coordinates'"), ({"text_format": None}, "text_format")],
 )
 def test_wrong_arguments_are_rejected_with_a_reason(kwargs, message):
     with pytest.raises(ConfigError, match=message):

@@ -21,11 +21,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import CreditflowError, DataError
 from creditflow.envs.manifests import KINDS, DataReport
-from creditflow.envs.webshop.catalogue.check import (
-    Manifest,
-    check_shop,
-    load_manifest,
-)
+from creditflow.envs.webshop.catalogue.check import Manifest, check_shop, load_manifest
 from creditflow.envs.webshop.catalogue.stock import find_files, load_stock
 from creditflow.train.cli import main
 

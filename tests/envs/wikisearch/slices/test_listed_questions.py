@@ -20,13 +20,7 @@ from creditflow.envs.errors import ConfigError, CreditflowError, DataError
 from creditflow.envs.tasks import PanelRow, load_panel
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import question_task
-from creditflow.envs.wikisearch.slices import (
-    DATA_SETS,
-    SLICES,
-    file_of,
-    find_questions,
-    released_question,
-)
+from creditflow.envs.wikisearch.slices import DATA_SETS, SLICES, file_of, find_questions, released_question
 
 AUTHORS: dict[str, dict[str, Any]] = {
     "hotpotqa": {

@@ -116,10 +116,7 @@ def test_the_cache_never_changes_a_token(model: Any) -> None:
             return super().generate(*args)
 
     sampling = Sampling(max_new_tokens=6)
-    kinds: list[Callable[[], TransformersBackend]] = [
-        lambda: TransformersBackend(model),
-        lambda: Forgetful(model),
-    ]
+    kinds: list[Callable[[], TransformersBackend]] = [lambda: TransformersBackend(model), lambda: Forgetful(model)]
     first, *others = [
         [[sampled.ids.tolist() for _, sampled in row] for row in episodes(make(), sampling)] for make in kinds
     ]

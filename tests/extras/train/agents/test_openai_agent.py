@@ -57,11 +57,7 @@ def down(folder: str) -> Any:
 
 
 def test_the_tokenizer_is_in_the_named_folder_in_the_model_or_in_the_servers_folder(folder: str) -> None:
-    for models, written in (
-        (roomy(), f"toy@{folder}"),
-        (roomy(id=folder), folder),
-        (roomy(root=folder), "toy"),
-    ):
+    for models, written in ((roomy(), f"toy@{folder}"), (roomy(id=folder), folder), (roomy(root=folder), "toy")):
         with openai_server(models=models) as served:
             agent = make_openai_agent(f"{served.url}#{written}")
         assert agent.max_context == 4096

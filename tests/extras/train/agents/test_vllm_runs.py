@@ -126,7 +126,6 @@ def test_the_sampler_computes_in_the_dtype_of_the_setting(
     monkeypatch.setattr(vllm_trained, "_engine_maker", opened)
     for setting in ("same", "bfloat16"):
         assemble.make_backend(
-            toy_model(tied=True),
-            settings_of(config, "generation.backend=vllm", f"rollout.dtype={setting}"),
+            toy_model(tied=True), settings_of(config, "generation.backend=vllm", f"rollout.dtype={setting}")
         )
     assert dtypes == ["float32", "bfloat16"]

@@ -9,14 +9,7 @@ from evidence.adam import AdamUpdate, of_trajectories
 
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.exact.values import success
-from creditflow.train.bench.learning.batch import (
-    Draw,
-    LossTurns,
-    Sampling,
-    draw_tasks,
-    loss_turns,
-    turn_weights,
-)
+from creditflow.train.bench.learning.batch import Draw, LossTurns, Sampling, draw_tasks, loss_turns, turn_weights
 from creditflow.train.bench.learning.policy import LinearPolicy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.shared.cells import learn_shared

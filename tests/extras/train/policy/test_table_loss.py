@@ -43,8 +43,7 @@ def rows_of(turns):
 @pytest.mark.parametrize("name", ["grpo", "grouptd", "oracle_adv", "gigpo", "rewardflow"])
 @pytest.mark.parametrize("aggregation", ["auto", *get_args(Aggregation)])
 @pytest.mark.parametrize(
-    "loss",
-    [LossConfig(), LossConfig(clip_low=0.1, clip_high=0.3, dual_clip=1.5), LossConfig(dual_clip=0.0)],
+    "loss", [LossConfig(), LossConfig(clip_low=0.1, clip_high=0.3, dual_clip=1.5), LossConfig(dual_clip=0.0)]
 )
 def test_the_gradient_is_that_of_the_trainers_loss(name, aggregation, loss):
     rng = np.random.default_rng(3)
@@ -60,11 +59,7 @@ def test_the_gradient_is_that_of_the_trainers_loss(name, aggregation, loss):
     old = torch.log_softmax(torch.tensor(LOGITS), dim=1)
     at = torch.tensor(turns.state), torch.tensor(turns.action)
     losses = token_losses(
-        table[at],
-        -(table.exp() * table).sum(dim=1)[at[0]],
-        old[at],
-        torch.tensor(turns.advantage),
-        loss,
+        table[at], -(table.exp() * table).sum(dim=1)[at[0]], old[at], torch.tensor(turns.advantage), loss
     )
     assert turns.aggregation != "constant"
     weight = np.concatenate(token_weights(rows_of(turns), turns.aggregation))

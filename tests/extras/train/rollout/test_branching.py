@@ -47,8 +47,7 @@ class FixedAgent:
         answer = np.array([10 * t, int(view.rng.integers(1000)), 9], np.int32)
         action = ("right", "down", "left")[int(view.rng.integers(3))]
         return Decision(
-            action,
-            tokens=TurnTokens(np.array([t, t], np.int32), answer, -np.ones(3, np.float32), entropies=entropy),
+            action, tokens=TurnTokens(np.array([t, t], np.int32), answer, -np.ones(3, np.float32), entropies=entropy)
         )
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:

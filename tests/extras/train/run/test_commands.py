@@ -45,12 +45,7 @@ def test_a_dry_run_prints_the_resolved_config_and_writes_nothing(
 
 @pytest.mark.parametrize(
     ("gpus", "options", "proposed"),
-    [
-        (4, (), True),
-        (1, (), False),
-        (4, ("--engine", "creditflow"), False),
-        (4, ("--set", "device=cpu"), False),
-    ],
+    [(4, (), True), (1, (), False), (4, ("--engine", "creditflow"), False), (4, ("--set", "device=cpu"), False)],
 )
 def test_verl_is_proposed_where_this_trainer_would_leave_gpus_unused(
     gpus: int, options: tuple[str, ...], proposed: bool, file: str, monkeypatch: pytest.MonkeyPatch,

@@ -17,13 +17,7 @@ from safetensors.torch import load_file, save_file
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.pretrained import open_pretrained
-from creditflow.agents.models.lora import (
-    ADAPTER_WEIGHTS,
-    adapter_disabled,
-    has_adapter,
-    lora_layers,
-    merged_weights,
-)
+from creditflow.agents.models.lora import ADAPTER_WEIGHTS, adapter_disabled, has_adapter, lora_layers, merged_weights
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.settings.update import UpdateConfig

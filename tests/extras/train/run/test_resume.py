@@ -104,9 +104,7 @@ def test_so_does_a_run_with_an_adapter_pictures_and_branches(tmp_path: Path) -> 
     config["model"]["path"] = str(tmp_path / "base" / "model")
     config |= {"sft": config["sft"] | {"episodes": 0}, "out": "unset"}
     branching = {"max_trajectories": 6, "base": 1.0, "slope": 0.0}
-    config["rollout"] |= {
-        "branching": branching,
-    }
+    config["rollout"] |= {"branching": branching}
     config["update"] |= {"iterations": 3, "loss": {"entropy_weight": 0.5, "importance_cap": 2.0}}
     write_yaml(tmp_path / "config.yaml", config)
     require_equal_after_kills(tmp_path / "config.yaml", tmp_path, 4)

@@ -91,12 +91,7 @@ def test_states_are_equal_where_the_chosen_key_says_so(name, mode, tmp_path):
 
 def node(parent, said, role="user", **fields):
     """A message of a trace."""
-    return {
-        "parent": parent,
-        "message": {"role": role, "content": said},
-        "sampled": role == "assistant",
-        **fields,
-    }
+    return {"parent": parent, "message": {"role": role, "content": said}, "sampled": role == "assistant", **fields}
 
 
 def attempt(parent, said, **fields):

@@ -13,14 +13,7 @@ from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.tasks import sokoban_mdp
-from creditflow.train.bench.exact.values import (
-    evaluate,
-    policy_gradient,
-    softmax,
-    state_occupancy,
-    success,
-    visitation,
-)
+from creditflow.train.bench.exact.values import evaluate, policy_gradient, softmax, state_occupancy, success, visitation
 
 LEVEL = "#######\n#@ $ .#\n#  $  #\n#   . #\n#######"
 

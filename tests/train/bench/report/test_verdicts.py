@@ -200,9 +200,7 @@ RUNS = st.tuples(
 
 @given(st.lists(RUNS, min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_what_is_said_follows_from_the_intervals_of_one_family(
-    drawn: list[tuple[int, int, float, int, int]],
-) -> None:
+def test_what_is_said_follows_from_the_intervals_of_one_family(drawn: list[tuple[int, int, float, int, int]]) -> None:
     """Over random results: an order is stated exactly where an interval, adjusted over all suites, excludes 0 on enough tasks."""
     suites = []
     for number, (seed, seeds, spread, schemes, tasks) in enumerate(drawn):

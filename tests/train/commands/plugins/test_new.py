@@ -16,11 +16,7 @@ from creditflow.train.cli import main
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
-GROUPS = {
-    "scheme": "creditflow.schemes",
-    "env": "creditflow.environments",
-    "agent": "creditflow.agents",
-}
+GROUPS = {"scheme": "creditflow.schemes", "env": "creditflow.environments", "agent": "creditflow.agents"}
 
 
 @pytest.fixture(autouse=True)

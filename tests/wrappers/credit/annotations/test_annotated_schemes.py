@@ -15,10 +15,7 @@ from creditflow.wrappers.credit import CreditError
 
 @pytest.mark.parametrize(
     ("name", "missing", "writer"),
-    [
-        ("prm", "judge.score", "judge:URL#MODEL"),
-        ("igpo", "logp.answer.mean", "likelihood:DIR"),
-    ],
+    [("prm", "judge.score", "judge:URL#MODEL"), ("igpo", "logp.answer.mean", "likelihood:DIR")],
 )
 def test_a_missing_annotation_names_the_turn_and_the_command_that_writes_it(
     name: str, missing: str, writer: str

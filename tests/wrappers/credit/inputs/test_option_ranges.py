@@ -47,11 +47,7 @@ RANGES = {
     "turn_weight": WEIGHT,
     "weight_exponent": "[0, 64]",
 }
-EXCEPTIONS = {
-    ("graphgpo", "episode_weight"): ANY,
-    ("gdcr", "step_weight"): WEIGHT,
-    ("sapo", "step_weight"): WEIGHT,
-}
+EXCEPTIONS = {("graphgpo", "episode_weight"): ANY, ("gdcr", "step_weight"): WEIGHT, ("sapo", "step_weight"): WEIGHT}
 OPTIONS = [
     (name, option.name)
     for name in credit.names()

@@ -15,12 +15,7 @@ from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.credit.states.grouptd import VARIANTS, GroupTD
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
-SETTINGS = [
-    {},
-    {"prior_weight": 0.0},
-    {"prior": "none"},
-    {"form": "stationary"},
-]
+SETTINGS = [{}, {"prior_weight": 0.0}, {"prior": "none"}, {"form": "stationary"}]
 
 
 def base(**changes):
@@ -149,12 +144,7 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
 
 def test_a_key_that_merges_two_states_is_named_in_the_diagnostics():
     # key x merges two states: "go" leads to success from one and not from the other
-    group = Group(
-        (
-            walk("w0", "axg", "success", actions=["left", "go"]),
-            walk("w1", "bxy", actions=["right", "go"]),
-        )
-    )
+    group = Group((walk("w0", "axg", "success", actions=["left", "go"]), walk("w1", "bxy", actions=["right", "go"])))
     diagnostics = base().assign(group).diagnostics
     conflicted = zip(diagnostics["node_keys"], diagnostics["conflicted"], strict=True)
     assert {key for key, several in conflicted if several} == {"x"}

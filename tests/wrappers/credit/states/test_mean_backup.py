@@ -47,11 +47,7 @@ def tabled(backup: Backup) -> np.ndarray:
 
 
 @settings(max_examples=40)
-@given(
-    seed=st.integers(0, 10**6),
-    size=st.integers(1, 40),
-    near=st.sampled_from([1, 3, 40]),
-)
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 40), near=st.sampled_from([1, 3, 40]))
 def test_values_are_those_of_the_full_table(seed, size, near):
     rng = np.random.default_rng(seed)
     backup = random_backup(rng, size, turns=int(rng.integers(0, 60)), horizon=int(rng.integers(0, 30)), near=near)  # fmt: skip
@@ -63,11 +59,7 @@ def test_values_are_those_of_the_full_table(seed, size, near):
 
 
 @settings(max_examples=60)
-@given(
-    seed=st.integers(0, 10**6),
-    size=st.integers(1, 60),
-    near=st.sampled_from([1, 3, 60]),
-)
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 60), near=st.sampled_from([1, 3, 60]))
 def test_the_table_and_the_sweeps_of_changes_agree_to_the_last_bit(seed, size, near):
     rng = np.random.default_rng(seed)
     turns, horizon = int(rng.integers(0, 400)), int(rng.integers(0, 60))

@@ -63,10 +63,7 @@ def test_a_hazard_model_writes_survival_from_one(
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        ({"format_version": 9}, "this version of creditflow reads 3"),
-        ({"kind": "papre"}, "did you mean 'paper'"),
-    ],
+    [({"format_version": 9}, "this version of creditflow reads 3"), ({"kind": "papre"}, "did you mean 'paper'")],
 )
 def test_a_description_that_does_not_fit_is_rejected(folder: Path, change: dict[str, Any], message: str) -> None:
     file = folder / "creditflow_success.json"

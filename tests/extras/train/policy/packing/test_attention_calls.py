@@ -89,8 +89,7 @@ def test_a_difference_that_16_bits_excuse_is_rejected_in_float32(
 ) -> None:
     model = pretrained(tmp_path)
     monkeypatch.setattr(
-        "creditflow.train.policy.packing.attention.packed_hidden",
-        lambda *arguments: packed_hidden(*arguments) + 0.01,
+        "creditflow.train.policy.packing.attention.packed_hidden", lambda *arguments: packed_hidden(*arguments) + 0.01
     )
     check_packing(model, "bfloat16")
     with pytest.raises(ConfigError, match=r"off by 0\.01"):
