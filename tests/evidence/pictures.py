@@ -6,6 +6,7 @@ contains zero, so that nothing is told by colour alone. The ground is white, on 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,7 @@ __all__ = ["MARKS", "Shown", "draw"]
 MARKS: Final = 5
 INK, BLUE, BAND = "#1f2328", "#0072b2", "#d9dde1"  # blue of the palette of Okabe and Ito
 ACROSS: Final = 4  # panels side by side
+NOTE_CHARACTERS: Final = 62  # of a line below a panel
 
 
 class Shown(NamedTuple):
@@ -67,7 +69,8 @@ def draw(
         notes.append(f"tick at the top: {perfect}")
     if not all(_clear(estimate) for panel in panels for estimate in panel.rows.values()):
         notes.append("open mark: the interval contains 0")
-    figure.supxlabel(f"{x_label}\n{', '.join(notes)}".rstrip(), fontsize=9, color=INK)
+    lines = textwrap.wrap(", ".join(notes), NOTE_CHARACTERS * min(len(panels), ACROSS))
+    figure.supxlabel("\n".join([x_label, *lines]), fontsize=9, color=INK)
     figure.savefig(path, dpi=110)
 
 
