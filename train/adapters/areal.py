@@ -19,17 +19,8 @@ from creditflow.wrappers.credit.bridge import TurnColumns, advantages, require_p
 
 __all__ = ["CreditWorkflow", "check_actor"]
 
-NEUTRAL = {
-    "reward_norm": None,
-    "adv_norm": None,
-    "reward_bias": 0.0,
-    "reward_scaling": 1.0,
-    "kl_ctl": 0.0,
-    "discount": 1.0,
-    "gae_lambda": 1.0,
-    "overlong_reward_penalty": False,
-    "mask_no_eos_with_zero": False,
-}
+NEUTRAL = {"reward_norm": None, "adv_norm": None, "reward_bias": 0.0, "reward_scaling": 1.0, "kl_ctl": 0.0}
+NEUTRAL |= {"discount": 1.0, "gae_lambda": 1.0, "overlong_reward_penalty": False, "mask_no_eos_with_zero": False}
 
 
 def check_actor(actor: Any) -> None:
