@@ -69,8 +69,8 @@ def draw(
         notes.append(f"tick at the top: {perfect}")
     if not all(_clear(estimate) for panel in panels for estimate in panel.rows.values()):
         notes.append("open mark: the interval contains 0")
-    lines = textwrap.wrap(", ".join(notes), NOTE_CHARACTERS * min(len(panels), ACROSS))
-    figure.supxlabel("\n".join([x_label, *lines]), fontsize=9, color=INK)
+    wrapped = textwrap.wrap(", ".join(notes), NOTE_CHARACTERS * min(len(panels), ACROSS))
+    figure.supxlabel("\n".join([x_label, *wrapped]), fontsize=9, color=INK)
     figure.savefig(path, dpi=110)
 
 
