@@ -198,7 +198,7 @@ def _budget(groups: Sequence[Group], continuations: int, agent: str) -> str:
     sampled = [member.tokens for group in groups for member in group.trajectories if member.tokens is not None]
     prompts = sum(len(prompt) for tokens in sampled for prompt in tokens.prompts)
     per_turn = (sum(len(tokens.ids) for tokens in sampled) + prompts) / max(turns, 1)
-    tokens = f" and at least {rest * per_turn:,.0f} tokens" if sampled else ""
+    tokens = f" and {rest * per_turn:,.0f} tokens" if sampled else ""
     return (
         f"replay: {counted(turns, 'turn')} in {counted(len(groups), 'group')}; {continuations} continuations of {agent} from before each: "
         f"{counted(turns * continuations, 'episode')}, about {counted(rest, 'turn')}{tokens}"
