@@ -50,7 +50,7 @@ __all__ = [
         "ANALYSES",
         "BINS",
         "Finding",
-        "NotDefined",
+        "NotDefinedError",
         "add_arguments",
         "answer_distances",
         "bins",
@@ -66,7 +66,7 @@ MAX_STEPS: Final = 30  # rows of the table
 _EQUAL: Final = 1e-12  # rates are ratios of small integers
 
 
-class NotDefined(DataError):  # noqa: N818 - not an error of the user: the log lacks the data
+class NotDefinedError(DataError):  # noqa: N818 - not an error of the user: the log lacks the data
     """An analysis is not applicable to a log; the message gives the reason and the data that are missing."""
 
 
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the analysis of a log.
 
     Raises:
-        NotDefined: the log lacks what the analysis needs.
+        NotDefinedError: the log lacks what the analysis needs.
     """
     finding = ANALYSES[args.paper](read_log(args))
     if args.json:
@@ -163,11 +163,11 @@ def repeated_states(groups: Sequence[Group], *, key: Literal["state", "text"] = 
         key: the key by which states are compared.
 
     Raises:
-        NotDefined: the log has no turns.
+        NotDefinedError: the log has no turns.
     """
     live = [group for group in groups if len(group.turns)]
     if not live:
-        raise NotDefined("needs turns: the log has none")
+        raise NotDefinedError("needs turns: the log has none")
     curves = [_curves(group, key) for group in live]
     sizes, table = (
         [],
@@ -216,7 +216,7 @@ def _with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group
     """The groups whose task has entities (and, with ``answer``, an answer node), with their entity graphs.
 
     Raises:
-        NotDefined: there are no such groups.
+        NotDefinedError: there are no such groups.
     """
     graphs = [(group, EntityGraph.from_task(group.task)) for group in groups]
     named = [(group, graph) for group, graph in graphs if len(graph)]
@@ -224,7 +224,7 @@ def _with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group
     if not chosen:
         requirement = "an entity graph with an answer node" if answer else "the question's entities"
         unanswered = ", the others no answer node: open the question file with answers=virtual" if named else ""
-        raise NotDefined(
+        raise NotDefinedError(
             f"needs {requirement} in the task's payload ('entities', 'edges', 'answer_node'); {len(graphs) - len(named)} of "
             f"{len(graphs)} groups have no entities at all{unanswered}"
         )
@@ -292,7 +292,7 @@ def match_rates(groups: Sequence[Group], *, match: Any = "exact_substring") -> F
             aliases too).
 
     Raises:
-        NotDefined: no question has entities, or no text names any.
+        NotDefinedError: no question has entities, or no text names any.
     """
     chosen = _with_entities(groups, answer=False)
     correct, rates = [], {scope: list[NDArray[np.float64]]() for scope in SCOPES}
@@ -305,7 +305,7 @@ def match_rates(groups: Sequence[Group], *, match: Any = "exact_substring") -> F
             rates[scope].append(values)
         correct.append(np.array([episode.correct for episode in played], np.bool_))
     if not any(values.any() for values in rates["trajectory"]):
-        raise NotDefined("no text of the log mentions an entity of its question; were texts recorded in the log?")
+        raise NotDefinedError("no text of the log mentions an entity of its question; were texts recorded in the log?")
     scopes = [scope for scope in SCOPES if scope == "trajectory" or thinks]
     numbers: dict[str, Any] = {"groups": len(chosen), "groups_left_out": len(groups) - len(chosen), "match": match}
     numbers |= {scope: _scope(rates[scope], correct) for scope in scopes}
@@ -438,14 +438,14 @@ def answer_distances(groups: Sequence[Group], *, match: Any = "normalized") -> F
         match: rule by which a text names an entity, "normalized" or "exact_substring".
 
     Raises:
-        NotDefined: no question has an answer node, or no turn retrieves or names an entity.
+        NotDefinedError: no question has an answer node, or no turn retrieves or names an entity.
     """
     chosen = _with_entities(groups, answer=True)
     by_group = [read_group(group, graph, match) for group, graph in chosen]
     rollouts = [r for group in by_group for r in group]
     steps = sum(len(r.reward) for r in rollouts)
     if not any(r.reward.any() for r in rollouts):
-        raise NotDefined(
+        raise NotDefinedError(
             f"no turn of {len(rollouts)} rollouts retrieves or cites an entity of its question: were texts and entities "
             "recorded in the log?"
         )

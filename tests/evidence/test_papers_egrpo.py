@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from evidence.papers import BINS, NotDefined, bins, match_rates
+from evidence.papers import BINS, NotDefinedError, bins, match_rates
 from helpers.episodes.search_logs import TASK, question, rollout
 
 
@@ -54,7 +54,7 @@ def test_a_log_without_thoughts_is_compared_by_whole_trajectories_with_a_note():
 
 
 def test_the_error_names_what_the_log_lacks():
-    with pytest.raises(NotDefined, match="no entities at all"):
+    with pytest.raises(NotDefinedError, match="no entities at all"):
         match_rates([question(rollout("r", [("Nolan", "x")], True), task={})])
-    with pytest.raises(NotDefined, match="texts"):
+    with pytest.raises(NotDefinedError, match="texts"):
         match_rates([question(rollout("r", [("a", "x")], True), task=TASK)])

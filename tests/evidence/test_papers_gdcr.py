@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from evidence.papers import NotDefined, answer_distances, clustered_correlation, read_group
+from evidence.papers import NotDefinedError, answer_distances, clustered_correlation, read_group
 from helpers.episodes.search_logs import TASK, question, rollout
 
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
@@ -54,11 +54,11 @@ def test_the_interval_resamples_clusters_and_contains_the_estimate():
 
 
 def test_the_error_names_what_the_log_lacks():
-    with pytest.raises(NotDefined, match="have no entities at all"):
+    with pytest.raises(NotDefinedError, match="have no entities at all"):
         answer_distances([question(RIGHT, task={})])
-    with pytest.raises(NotDefined, match="answers=virtual"):
+    with pytest.raises(NotDefinedError, match="answers=virtual"):
         answer_distances([question(RIGHT, task={**TASK, "answer_node": ""})])
-    with pytest.raises(NotDefined, match="texts"):
+    with pytest.raises(NotDefinedError, match="texts"):
         answer_distances([question(rollout("r", [("", "nothing")], True))])
 
 

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from evidence.papers import NotDefined, expected_unique, repeated_states
+from evidence.papers import NotDefinedError, expected_unique, repeated_states
 from helpers.episodes.builders import group, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,5 +56,5 @@ def test_groups_of_unequal_size_get_a_note():
 
 
 def test_a_log_without_turns_is_refused():
-    with pytest.raises(NotDefined, match="turns"):
+    with pytest.raises(NotDefinedError, match="turns"):
         repeated_states([group(walk("s", "env_error"))])
