@@ -66,7 +66,7 @@ MAX_STEPS: Final = 30  # rows of the table
 _EQUAL: Final = 1e-12  # rates are ratios of small integers
 
 
-class NotDefinedError(DataError):  # noqa: N818 - not an error of the user: the log lacks the data
+class NotDefinedError(DataError):
     """An analysis is not applicable to a log; the message gives the reason and the data that are missing."""
 
 
