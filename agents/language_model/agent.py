@@ -181,8 +181,8 @@ class Conversations:
         if self.history == "window" or not history.views:
             return
         for view, turn, ids in zip(history.views, history.turns, history.completions, strict=True):
-            response = turn.response or dialect.write(turn.action, turn.thought)
-            if ids is None or self.chat.decode_completion(ids.tolist()) != response:
+            if ids is None or self.chat.decode_completion(ids.tolist()) != turn.response:
+                response = turn.response or dialect.write(turn.action, turn.thought)
                 ids = self.chat.encode_completion(response)
             self.record_completion(self.build_prompt(view), Completion(ids, np.zeros(len(ids), np.float32)))
         rebuilt = self._running.pop(history.views[0].env)

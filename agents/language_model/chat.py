@@ -232,8 +232,8 @@ class TemplateChat:
         return self._next[ended].ids("", user)
 
     def encode_completion(self, text: str) -> Ids:
-        """Encode a completion's text, and append an end token."""
-        return np.append(self._encode_completion(text), np.int32(self._end))
+        """Encode a completion's text without what the template writes at its start, and append an end token."""
+        return np.append(self._encode_completion(text.removeprefix(self.completion_prefix)), np.int32(self._end))
 
     def decode_completion(self, ids: Sequence[int]) -> str:
         """Decode a completion, without its end token."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,18 @@ import numpy as np
 import pytest
 from helpers.models.pretrained import pretrained_folder
 
+import creditflow
 from creditflow.agents.backends.base import Completion, GenerationRequest
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.base import RecordedHistory, View
+from creditflow.agents.language_model.agent import Conversations
+from creditflow.agents.language_model.chat import PlainChat
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import open_tokenizer
+from creditflow.agents.prompts import make_prompt
 from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import read_groups
-from creditflow.wrappers.records.trajectory import Trajectory
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 K = 3
 ENV = (
@@ -141,3 +149,19 @@ def test_ids_of_another_vocabulary_are_not_used(model: str, seen: list[list[int]
     assert np.isfinite(
         [turn.values["fork.q"] for member in members(tmp_path / "out.jsonl") for turn in member.turns]
     ).all()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_empty_completion_is_kept_and_an_unrecorded_one_is_written(known: bool, model: str) -> None:
+    env: Any = creditflow.make("sokoban", symbols="ascii").unwrapped
+    observation, info = env.reset(seed=0)
+    chat, dialect = PlainChat(open_tokenizer(model)), make_dialect("think")
+    conversations = Conversations(make_prompt("action-v1"), chat)
+    view = View(observation, info, (), env, np.random.default_rng(0))
+    turn = Turn(info["state_key"], "up", info["state_key"])
+    empty = chat.encode_completion("")
+    conversations.resume(dialect, RecordedHistory([view], [turn], [empty if known else None]), [env])
+    later = conversations.build_prompt(replace(view, turns=(turn,)))
+    history = later.ids[: len(later.ids) - len(later.new)]
+    completion = empty if known else chat.encode_completion(dialect.write("up"))
+    assert history.tolist() == [*conversations.build_prompt(view).ids, *completion]
